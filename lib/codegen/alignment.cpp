@@ -9,7 +9,7 @@ namespace {
 
 using symbolic::Kind;
 
-constexpr size_t kMostChecks = 4; // sizes that one kernel checks
+constexpr size_t kMostChecks = 16; // sizes that one kernel checks
 
 class Checks {
 public:

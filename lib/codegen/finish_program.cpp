@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <set>
+#include <set>
 
 namespace tsc::codegen {
 
@@ -100,7 +101,7 @@ bool takes_run_sizes(const program::Step &step) {
 
 /// Steps that depend on weights alone, and whose result nothing else changes, run when weights
 /// are loaded.
-void mark_once(Program &program) {
+void mark_once(Program &program, const std::set<size_t> &each_time) {
   enum class State : uint8_t { unwritten, once, varies };
   std::vector<State> state(program.buffers.size(), State::unwritten);
   std::vector<size_t> writers(program.buffers.size(), 0);
@@ -115,7 +116,8 @@ void mark_once(Program &program) {
     const std::vector<uint32_t> read = program::reads(program, step),
                                 written = program::writes(program, step);
     const bool stays = std::holds_alternative<program::Collective>(step.kind) ||
-                       program::decides(step) || takes_run_sizes(step);
+                       program::decides(step) || takes_run_sizes(step) ||
+                       each_time.count(static_cast<size_t>(&step - program.steps.data())) > 0;
     step.once = !stays && std::all_of(read.begin(), read.end(), constant) &&
                 std::all_of(written.begin(), written.end(), [&](uint32_t id) {
                   const program::Buffer &buffer = program.buffers[id];
@@ -126,6 +128,34 @@ void mark_once(Program &program) {
     for (const uint32_t id : written)
       state[id] = step.once ? State::once : State::varies;
   }
+}
+
+/// Weights that are packed (8 or 4 bits) are so for memory's sake: where what is computed of them
+/// ahead takes much more than they do, in all, it is computed in each run.
+void limit_growth(Program &program) {
+  constexpr int64_t kMost = int64_t{256} << 20; // bytes
+  constexpr double kGrows = 1.25;
+  std::set<size_t> growing;
+  int64_t more = 0;
+  const auto bytes_of = [&](const std::vector<uint32_t> &buffers) {
+    int64_t bytes = 0;
+    for (const uint32_t id : buffers)
+      bytes += program.buffers[id].bytes.as_integer().value_or(0);
+    return bytes;
+  };
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const program::Step &step = program.steps[i];
+    if (!step.once)
+      continue;
+    const int64_t read = bytes_of(program::reads(program, step)),
+                  written = bytes_of(program::writes(program, step));
+    if (static_cast<double>(written) > kGrows * static_cast<double>(read)) {
+      growing.insert(i);
+      more += written - read;
+    }
+  }
+  if (more > kMost)
+    mark_once(program, growing);
 }
 
 /// A result takes over the memory of an operand of the workspace. A result of the program, too: its
@@ -186,7 +216,8 @@ void finish_program(const ir::Module &module,
   add_assertions(module, program);
   add_symbols(module, program);
   check_symbols(program);
-  mark_once(program);
+  mark_once(program, {});
+  limit_growth(program);
   apply_inplace(inplace, program);
   overlap_communication(program);
 }

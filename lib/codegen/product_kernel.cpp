@@ -2,6 +2,8 @@
 
 #include "codegen/expression.h"
 #include "codegen/matrix_loops.h"
+#include "codegen/operand_text.h"
+#include "codegen/product_results.h"
 #include "codegen/window_map.h"
 #include "scheduler/cost.h"
 #include "support/diagnostic.h"
@@ -19,35 +21,6 @@ using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
 
-/// Whether finishing a result takes two or more functions or divisions that are many instructions
-/// each: the text of 64 runs of them takes the compiler a minute, and the batch norm of each result
-/// would be computed again for every row.
-bool is_heavy(const KernelGraph &finish) {
-  int count = 0;
-  for (const Value &value : finish.values)
-    switch (ir::op_cost(value.op)) {
-    case ir::OpCost::instruction:
-      break;
-    case ir::OpCost::function:
-      ++count;
-      break;
-    case ir::OpCost::angle:
-    case ir::OpCost::series:
-      count += 2;
-      break;
-    }
-  return count > 1;
-}
-
-Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
-  Value value;
-  value.op = Op::load;
-  value.buffer = buffer;
-  value.dtype = module.buffer(buffer).dtype;
-  value.index = index;
-  return value;
-}
-
 class ProductBuilder {
 public:
   ProductBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
@@ -63,6 +36,8 @@ public:
 
   BuiltKernel build() {
     plan_after();
+    if (parts_.few)
+      plan_right();
     if (parts_.prologue)
       plan_before();
     find_inplace();
@@ -71,6 +46,11 @@ public:
     built.inplace = inplace_;
     program::Kernel &kernel = built.kernel;
     kernel.parameters = parameters_.list;
+    count_bytes(kernel);
+    if (right_) {
+      plan_few(built);
+      return built;
+    }
     const scheduler::ProductTile &tile = tile_;
     kernel.plan =
         "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
@@ -81,6 +61,7 @@ public:
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (is_batch() ? ", " + symbolic::print(parts_.batches) + " products" : "") +
+        (sections() > 0 ? ", rows in " + std::to_string(sections()) + " sections" : "") +
         (parts_.along_rows ? ", results finished along the rows"
          : parts_.run == 1 ? ", results finished one by one"
                            : "") +
@@ -90,12 +71,11 @@ public:
         (windows_          ? ", windows brought tap by tap"
          : parts_.prologue ? ", left operand read where it comes from"
                            : "");
-    count_bytes(kernel);
     const auto variant = [&](int threads) {
       program::KernelVariant result;
       result.text = print(threads);
       const auto tiles_of = [&](int rows) {
-        return parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) *
+        return (parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) + Expr(sections())) *
                symbolic::ceil_div(Expr(parts_.columns), Expr(tile.columns));
       };
       const auto at_most = [](Expr blocks, int64_t most) {
@@ -112,7 +92,8 @@ public:
       return result;
     };
     kernel.cuda = variant(threads());
-    kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
+    kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile) +
+                                    tc_product_section_bytes(static_cast<int>(sections())));
     for (const size_t side : {0, 1})
       if (is_mapped(side))
         kernel.cuda.maps.push_back(map_of(side));
@@ -142,6 +123,7 @@ private:
              column_ = symbolic::symbol(SymbolSort::matrix_column),
              term_ = symbolic::symbol(SymbolSort::matrix_term);
   KernelPlan after_, before_;
+  std::optional<OperandText> right_; // computed as it is read
   /// The left operand is windows that bulk copies bring, and in whose memory.
   std::optional<WindowMap> windows_;
   BufferId windows_from_ = ir::kNone;
@@ -158,6 +140,8 @@ private:
       return tc_product_all_threads;
     return by_threads() ? tc_product_float_threads : tc_product_threads;
   }
+  /// Of rows, each with a matrix of its own; 0: they share it.
+  int64_t sections() const { return parts_.sections; }
   bool is_batch() const { return !parts_.batches.is_integer(1); }
   /// Of results: those of all products, one below the other.
   Expr all_rows() const { return parts_.batches * parts_.rows; }
@@ -189,9 +173,12 @@ private:
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
   void plan_after() {
-    KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
+    KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_)
+                                        : stored_results(module_, out_, all_rows(), parts_.columns);
     after_.graph =
-        with_results(over_matrix(std::move(graph), row_, column_, all_rows(), parts_.columns));
+        with_results(module_, call_, out_,
+                     over_matrix(std::move(graph), row_, column_, all_rows(), parts_.columns),
+                     place_of_results());
     plan_runs(after_, parts_.run);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
@@ -222,106 +209,23 @@ private:
     windows_ = window_map(*hint, plain, load, factors_, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
+  void plan_right() {
+    KernelGraph graph = parts_.right
+                            ? over_matrix(graph_of(*parts_.right, call_.inputs[1].buffer), column_,
+                                          term_, Expr(parts_.columns), parts_.terms)
+                            : moved_operand(module_, call_.inputs[1], column_, term_);
+    right_ = OperandText::make(module_, std::move(graph), column_, term_, parts_.terms);
+    require(right_.has_value(), "codegen", "a product's right operand is not read in runs");
+  }
   static int64_t product_of(const std::vector<int64_t> &sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   }
-  bool is_result(const Value &value) const {
-    return value.op == Op::load && module_.storage_of(value.buffer) == module_.storage_of(out_);
-  }
+  bool is_result(const Value &value) const { return reads_results(module_, value, out_); }
 
-  /// Nothing follows the product: its results are stored.
-  KernelGraph stored_results() const {
-    KernelGraph graph;
-    graph.ranges = module_.ranges;
-    const Expr sizes[] = {all_rows(), Expr(parts_.columns)};
-    const tensor::Layout &layout = module_.buffer(out_).layout;
-    Expr index = 0;
-    for (size_t k = 0; k < 2; ++k) {
-      graph.element_variables.push_back(symbolic::symbol(SymbolSort::dimension, k));
-      graph.element_sizes.push_back(sizes[k]);
-      graph.ranges.set_size(graph.element_variables[k], sizes[k]);
-      index = index + graph.element_variables[k] * layout.strides[layout.rank() - 2 + k];
-    }
-    graph.values.push_back(load_of(module_, out_, index));
-    Value store = load_of(module_, out_, index);
-    store.op = Op::store;
-    store.args = {0};
-    graph.values.push_back(std::move(store));
-    graph.stores = {1};
-    assign_phases(graph);
-    return graph;
-  }
-
-  /// Where the product is alpha * a @ b + beta * c, that: readers of the results get it, all of
-  /// them one value.
-  KernelGraph with_results(KernelGraph graph) const {
-    const bool added = call_.inputs.size() > 2 && call_.beta != 0;
-    ValueId results = ir::kNone;
-    Expr place;
-    std::vector<ValueId> renumbered(graph.values.size());
-    KernelGraph result = graph;
-    result.values.clear();
-    const auto push = [&](Value value) {
-      result.values.push_back(std::move(value));
-      return static_cast<ValueId>(result.values.size() - 1);
-    };
-    const auto times = [&](ValueId x, double factor) {
-      if (factor == 1)
-        return x;
-      Value constant;
-      constant.dtype = DType::f32;
-      constant.constant = factor;
-      Value product;
-      product.op = Op::mul;
-      product.dtype = DType::f32;
-      product.args = {x, push(std::move(constant))};
-      return push(std::move(product));
-    };
-    for (ValueId id = 0; id < graph.values.size(); ++id) {
-      Value value = graph.values[id];
-      for (ValueId &arg : value.args)
-        arg = renumbered[arg];
-      if (value.guard != ir::kNone)
-        value.guard = renumbered[value.guard];
-      if (!is_result(value)) {
-        renumbered[id] = push(std::move(value));
-        continue;
-      }
-      // They are there, whoever reads them under whatever mask, and are at one place.
-      if (results != ir::kNone) {
-        require(value.index == place, "codegen", "a product's results are read elsewhere");
-        renumbered[id] = results;
-        continue;
-      }
-      place = value.index;
-      value.guard = ir::kNone;
-      results = renumbered[id] = times(push(std::move(value)), call_.alpha);
-      if (!added)
-        continue;
-      Value sum;
-      sum.op = Op::add;
-      sum.dtype = DType::f32;
-      const ValueId more =
-          times(push(load_of(module_, call_.inputs[2].buffer, index_of_added())), call_.beta);
-      sum.args = {results, more};
-      results = renumbered[id] = push(std::move(sum));
-    }
-    for (ValueId &store : result.stores)
-      store = renumbered[store];
-    assign_phases(result);
-    return result;
-  }
-  /// c where the results' row and column are.
-  Expr index_of_added() const {
-    const tensor::Layout &layout = call_.inputs[2].layout;
-    const bool batched = is_batch();
-    const Expr place[] = {symbolic::floor_div(row_, parts_.rows),
-                          batched ? symbolic::mod(row_, parts_.rows) : row_, column_};
-    Expr index = layout.offset;
-    for (size_t k = 0; k < layout.rank(); ++k)
-      if (!layout.sizes[k].is_integer(1))
-        index = index + place[k + 3 - layout.rank()] * layout.strides[k];
-    return index;
+  /// Of a result: product of a batch, row and column.
+  std::array<Expr, 3> place_of_results() const {
+    return {symbolic::floor_div(row_, parts_.rows),
+            is_batch() ? symbolic::mod(row_, parts_.rows) : row_, column_};
   }
 
   // ---- parameters
@@ -346,7 +250,7 @@ private:
     std::vector<BufferId> read, written;
     const auto add_graph = [&](const KernelGraph &graph) {
       for (const Value &value : graph.values)
-        if (value.op == Op::store && !is_left(value))
+        if (value.op == Op::store && !is_operand(value))
           add_pointer(written, module_.storage_of(value.buffer));
         else if (value.op == Op::load && !is_result(value))
           add_pointer(read, module_.storage_of(value.buffer));
@@ -355,7 +259,12 @@ private:
       add_graph(before_.graph);
     else
       add_pointer(read, module_.storage_of(call_.inputs[0].buffer));
-    add_pointer(read, module_.storage_of(call_.inputs[1].buffer));
+    if (right_)
+      add_graph(right_->graph());
+    else
+      add_pointer(read, module_.storage_of(call_.inputs[1].buffer));
+    if (sections() > 0)
+      add_pointer(read, module_.storage_of(call_.inputs[2].buffer));
     add_graph(after_.graph);
     const auto push = [&](BufferId storage, const std::string &name, bool is_const) {
       parameters_.list.push_back(
@@ -377,7 +286,10 @@ private:
                                                    sort == SymbolSort::computed_size)
           symbols.insert(symbol);
     };
-    for (const KernelGraph *graph : {&before_.graph, &after_.graph})
+    std::vector<const KernelGraph *> graphs = {&before_.graph, &after_.graph};
+    if (right_)
+      graphs.push_back(&right_->graph());
+    for (const KernelGraph *graph : graphs)
       for (const Value &value : graph->values) {
         add_symbols(value.index);
         add_symbols(value.extent);
@@ -394,10 +306,86 @@ private:
       parameters_.sizes.push_back(symbol);
     }
   }
-  /// The store of the left operand, which goes to shared memory.
-  bool is_left(const Value &value) const {
-    return parts_.prologue && value.op == Op::store &&
-           module_.storage_of(value.buffer) == module_.storage_of(call_.inputs[0].buffer);
+  /// The store of an operand that is computed as it is read.
+  bool is_operand(const Value &value) const {
+    const auto stores = [&](size_t side) {
+      return module_.storage_of(value.buffer) == module_.storage_of(call_.inputs[side].buffer);
+    };
+    return (parts_.prologue && stores(0)) || (parts_.few && stores(1));
+  }
+
+  // ---- few rows
+
+  void plan_few(BuiltKernel &built) {
+    program::Kernel &kernel = built.kernel;
+    const double weights = static_cast<double>(parts_.columns * parts_.terms);
+    double bytes = 0;
+    for (const Value &value : right_->graph().values)
+      if (value.op == Op::load)
+        bytes = std::max(
+            bytes,
+            static_cast<double>(
+                likely(module_, module_.buffer(value.buffer).layout.storage_size()).value_or(0)) *
+                static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype)));
+    scheduler::FewWork work{
+        parts_.rows.as_integer().value_or(symbolic::bounds(parts_.rows, module_.ranges).high),
+        parts_.columns, parts_.terms, bytes / weights};
+    work.weight_instructions = right_->instructions();
+    const scheduler::FewTile tile =
+        scheduler::few_choice(target_, work, right_->run(), right_->words()).tile;
+    const int64_t rows = tc_few_rows_of(tile.row_tiles),
+                  columns = tc_few_rows_columns_of(tile.column_tiles, tile.across);
+    kernel.plan =
+        "product of few rows, " + std::to_string(rows) + " x " + std::to_string(columns) +
+        " results a block, " + (parts_.right ? "right operand computed as it is read, " : "") +
+        std::to_string(right_->run()) + " terms at once" +
+        (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "");
+    tile_.rows = static_cast<int>(rows);
+    const auto variant = [&](int threads) {
+      program::KernelVariant result;
+      result.text = print_few(tile, threads);
+      result.grid = {Expr((parts_.columns + columns - 1) / columns * tile.splits),
+                     symbolic::ceil_div(parts_.rows, Expr(rows)), Expr(1)};
+      result.block = {threads, 1, 1};
+      return result;
+    };
+    kernel.cuda = variant(tc_few_rows_threads);
+    kernel.cuda.shared_bytes = Expr(static_cast<int64_t>(
+        tc_few_rows_bytes(tile.row_tiles, tile.column_tiles, tile.across, tile.splits,
+                          static_cast<int>(parts_.terms), right_->run(), right_->words())));
+    kernel.cuda.maps.push_back(map_of(0));
+    kernel.serial = variant(1);
+    std::vector<std::string_view> includes = {"tc_product_few.h"};
+    include_functions(after_.graph, includes);
+    include_functions(right_->graph(), includes);
+    finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
+    built.pointers = parameters_.storages;
+    built.sizes = parameters_.sizes;
+  }
+  std::string print_few(const scheduler::FewTile &tile, int threads) {
+    const std::string name(kKernelPlaceholder),
+        right = right_->print(module_, parameters_, factors_);
+    const Members members = members_of(right);
+    std::vector<AheadLoad> loads;
+    Members after;
+    const std::string finish = finish_struct(name, nullptr, after),
+                      shape = std::to_string(tile.row_tiles) + ", " +
+                              std::to_string(tile.column_tiles) + ", " +
+                              std::to_string(tile.across);
+    std::string text =
+        "struct " + name + "_right {\n" + members.declarations + right + "};\n\n" + finish +
+        "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
+        (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " +
+        (threads > 1 && tile.splits > 1 ? "TC_CLUSTER(" + std::to_string(tile.splits) + ") " : "") +
+        name + "(" + parameter_list() +
+        (threads > 1 ? std::string(", TC_TENSOR_MAP ") + kMapNames[0] : "") + ") {\n" +
+        operand("left", 0, threads > 1) + "  const " + name + "_right right = {" + members.values +
+        "};\n  const " + name + "_finish finish = {" + after.values +
+        "};\n  tc_product_of_few<tc_few_rows_tile<" + shape + ", " + std::to_string(tile.splits) +
+        ", " + std::to_string(parts_.terms) + ">, " + type() + ">(left, right, finish, " +
+        integer(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
+        std::to_string(parts_.terms) + ");\n}\n";
+    return text + "TC_EXPORT(" + name + ", " + (threads > 1 ? "TC_HAS_BARRIERS" : "0") + ")\n";
   }
 
   void count_bytes(program::Kernel &kernel) const {
@@ -438,49 +426,59 @@ private:
     return members;
   }
 
-  std::string print(int threads) {
-    const std::string name(kKernelPlaceholder);
-    const scheduler::ProductTile &tile = tile_;
-    std::vector<AheadLoad> loads;
+  /// The function that results go to; `loads`: null, or what it loads before it has them.
+  std::string finish_struct(const std::string &name, std::vector<AheadLoad> *loads,
+                            Members &after) const {
     const std::string finish =
-        print_product_run(module_, after_, parameters_, RunUse::stored,
-                          threads > 1 && tile.groups ? &loads : nullptr, row_);
+        print_product_run(module_, after_, parameters_, RunUse::stored, loads, row_);
     std::string loaded, members;
-    for (const AheadLoad &load : loads) {
+    for (const AheadLoad &load : loads ? *loads : std::vector<AheadLoad>()) {
       loaded += (loaded.empty() ? "" : ", ") + load.load;
       members += "    " + load.type + " " + load.name + ";\n";
     }
-    const Members after = members_of(finish + loaded);
-    std::string text;
-    std::string left;
-    if (parts_.prologue)
-      text += left_struct(name, threads > 1, left);
-    else
-      left = operand("left", 0, threads > 1);
+    after = members_of(finish + loaded);
     const std::string run = std::to_string(parts_.run);
     const bool wide = after_.wide_index; // places in memory, which rows are multiplied to
     const std::string results = std::string(wide ? "(long long" : "(int") +
                                 " row, int column, const float (&results)[" + run + "]";
-    text += "struct " + name + "_finish {\n" + after.declarations +
-            "  static constexpr int run = " + run +
-            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
-            (parts_.along_rows ? ", along_rows = true" : ", along_rows = false");
-    if (threads > 1 && tile.groups)
-      text += std::string(", loads_ahead = ") + (loads.empty() ? "false" : "true");
+    std::string text =
+        "struct " + name + "_finish {\n" + after.declarations +
+        "  static constexpr int run = " + run +
+        ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
+        (parts_.along_rows ? ", along_rows = true" : ", along_rows = false");
+    if (loads)
+      text += std::string(", loads_ahead = ") + (loaded.empty() ? "false" : "true");
     text += ";\n";
-    if (!loads.empty())
+    if (!loaded.empty())
       text += "  struct loaded {\n" + members + "  };\n  TC_MEMBER loaded ahead(" +
               (wide ? "long long" : "int") + " row, int column) const {\n    return {" + loaded +
               "};\n  }\n  TC_MEMBER void operator()" + results +
               ") const {\n    (*this)(row, column, results, ahead(row, column));\n  }\n";
-    text += "  TC_MEMBER void operator()" + results +
-            (loads.empty() ? "" : ", const loaded &ahead") + ") const {\n" + finish + "  }\n};\n\n";
+    return text + "  TC_MEMBER void operator()" + results +
+           (loaded.empty() ? "" : ", const loaded &ahead") + ") const {\n" + finish + "  }\n};\n\n";
+  }
+  std::string parameter_list() const {
     std::string list;
     for (size_t i = 0; i < parameters_.list.size(); ++i)
       list +=
           (list.empty() ? "" : ", ") + declaration(parameters_.list[i]) +
           (i < parameters_.restricted.size() && parameters_.restricted[i] ? "TC_RESTRICT " : "") +
           parameters_.list[i].name;
+    return list;
+  }
+
+  std::string print(int threads) {
+    const std::string name(kKernelPlaceholder);
+    const scheduler::ProductTile &tile = tile_;
+    std::string text, left;
+    if (parts_.prologue)
+      text += left_struct(name, threads > 1, left);
+    else
+      left = operand("left", 0, threads > 1);
+    std::vector<AheadLoad> loads;
+    Members after;
+    text += finish_struct(name, threads > 1 && tile.groups ? &loads : nullptr, after);
+    std::string list = parameter_list();
     if (threads > 1)
       for (const size_t side : {0, 1})
         if (is_mapped(side))
@@ -502,13 +500,17 @@ private:
               (tile.groups ? "tc_product_group_bytes(" : "tc_product_shared_bytes(") + shape +
               ") == " + std::to_string(scheduler::shared_bytes(tile)) +
               ", \"as the launch has it\");\n";
-    text += std::string("  ") + (tile.groups ? "tc_product_by_groups" : "tc_product") +
+    text += std::string("  ") +
+            (sections() > 0 ? "tc_product_in_sections"
+             : tile.groups  ? "tc_product_by_groups"
+                            : "tc_product") +
             "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) +
             (tile.splits > 1 || tile.turns || tile.pair ? ", " + std::to_string(tile.splits) : "") +
             (tile.turns  ? ", true"
              : tile.pair ? ", false"
                          : "") +
             (tile.pair ? ", true" : "") + ">, " + factors() + ">(left, right, finish, " +
+            (sections() > 0 ? at_offset(2) + ", " + std::to_string(sections()) + ", " : "") +
             integer(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
             std::to_string(parts_.terms) + (is_batch() ? ", " + integer(parts_.batches) : "") +
             ");\n}\n";
@@ -527,7 +529,8 @@ private:
   }
   /// From one product's matrix to the next one's; 0: all have the same one.
   Expr batch_stride(size_t side) const {
-    return is_batch() ? call_.inputs[side].layout.strides[0] : Expr(0);
+    return is_batch() || (side == 1 && sections() > 0) ? call_.inputs[side].layout.strides[0]
+                                                       : Expr(0);
   }
   Expr extent(size_t side) const { return side == 0 ? parts_.rows : Expr(parts_.columns); }
   /// Elements that lie beside each other; known.
@@ -537,6 +540,8 @@ private:
   /// Whether bulk copies bring the operand: it lies in memory as a matrix whose lines do not
   /// overlap.
   bool is_mapped(size_t side) const {
+    if (right_)
+      return side == 0;
     if (side == 0 && parts_.prologue)
       return windows_.has_value();
     const auto stride = line_stride(side).as_integer();
@@ -560,7 +565,8 @@ private:
     map.parameter = parameter_of(module_.storage_of(view.buffer));
     map.offset = view.layout.offset;
     map.tf32 = parts_.by_tf32;
-    map.strides = {Expr(1), line_stride(side)};
+    map.strides = {Expr(1),
+                   right_ && extent(0).is_integer(1) ? Expr(parts_.terms) : line_stride(side)};
     if (is_deep(side)) {
       map.sizes = {Expr(parts_.terms), extent(side)};
       map.box = {line, side == 1 && tile_.pair ? tile / 2 : tile};
@@ -569,21 +575,24 @@ private:
       map.box = {line, line};
     }
     if (!batch_stride(side).is_integer(0)) {
-      map.sizes.push_back(parts_.batches);
+      map.sizes.push_back(sections() > 0 ? Expr(sections()) : parts_.batches);
       map.strides.push_back(batch_stride(side));
       map.box.push_back(1);
     }
     return map;
   }
+  /// Where an input's first element is.
+  std::string at_offset(size_t input) const {
+    const ir::BufferView &view = call_.inputs[input];
+    const Expr offset = view.layout.offset;
+    return parameters_.name_of(module_.storage_of(view.buffer)) +
+           (offset.is_integer(0) ? "" : " + " + symbolic::print(offset));
+  }
   /// `side` 0: [rows, terms]; 1: [terms, columns].
   std::string operand(const std::string &name, size_t side, bool for_cuda) const {
-    const tensor::Layout &layout = call_.inputs[side].layout;
-    const std::string offset =
-        layout.offset.is_integer(0) ? "" : " + " + symbolic::print(layout.offset);
     std::string type =
         std::string(is_deep(side) ? "tc_deep_operand<" : "tc_flat_operand<") + this->type() + ">";
-    std::string values = "{" + parameters_.name_of(module_.storage_of(call_.inputs[side].buffer)) +
-                         offset + ", " + symbolic::print(line_stride(side)) + ", " +
+    std::string values = "{" + at_offset(side) + ", " + symbolic::print(line_stride(side)) + ", " +
                          integer(extent(side)) + ", " + std::to_string(parts_.terms) + "}";
     if (!batch_stride(side).is_integer(0)) {
       type = "tc_batched_operand<" + type + ">";
@@ -671,6 +680,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.columns = group.parts->columns;
   work.terms = group.parts->terms;
   work.batches = *batches;
+  work.sections = group.parts->sections;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
   constexpr size_t kAlternatives = 7; // the best

@@ -123,6 +123,9 @@ bool types_of(const MatmulShape &shape, Types &types) {
   case DType::bf16:
     types = {CUDA_R_16BF, shape.wide ? CUDA_R_32F : CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return true;
+  case DType::i8:
+    types = {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I};
+    return shape.wide;
   case DType::f8e4m3fn:
     types = {CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return shape.wide;
@@ -387,7 +390,9 @@ void Matmuls::run(size_t number, const void *a, const void *b, const void *c, vo
     return run_one(plan, a, b, c, out, scratch, stream);
   Plan &head = plans_[plan.head];
   const auto element = static_cast<int64_t>(size_in_bytes(plan.shape.dtype)),
-             result = plan.shape.wide ? int64_t{sizeof(float)} : element;
+             result = plan.shape.wide
+                          ? static_cast<int64_t>(size_in_bytes(wide_product(plan.shape.dtype)))
+                          : element;
   const auto right = [&](const void *matrix, int64_t column_stride, int64_t size) -> const void * {
     return matrix ? static_cast<const char *>(matrix) + head.shape.n * column_stride * size
                   : nullptr;
@@ -418,9 +423,18 @@ void Matmuls::run_one(Plan &plan, const void *a, const void *b, const void *c, v
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, c);
   const double beta = reads_matrix ? plan.shape.beta : 0;
   const float alpha_f32 = static_cast<float>(plan.shape.alpha), beta_f32 = static_cast<float>(beta);
-  const bool wide = plan.types.scale == CUDA_R_64F;
-  const void *alpha_pointer = wide ? static_cast<const void *>(&plan.shape.alpha) : &alpha_f32;
-  const void *beta_pointer = wide ? static_cast<const void *>(&beta) : &beta_f32;
+  const auto alpha_i32 = static_cast<int32_t>(plan.shape.alpha),
+             beta_i32 = static_cast<int32_t>(beta);
+  const auto in_scale = [&](const double &in_f64, const float &in_f32,
+                            const int32_t &in_i32) -> const void * {
+    if (plan.types.scale == CUDA_R_64F)
+      return &in_f64;
+    if (plan.types.scale == CUDA_R_32I)
+      return &in_i32;
+    return &in_f32;
+  };
+  const void *alpha_pointer = in_scale(plan.shape.alpha, alpha_f32, alpha_i32);
+  const void *beta_pointer = in_scale(beta, beta_f32, beta_i32);
   lt().check(lt().matmul(handle_, plan.description.get(), alpha_pointer, b, plan.b.get(), a,
                          plan.a.get(), beta_pointer, reads_matrix ? c : out, plan.c.get(), out,
                          plan.out.get(), chosen, scratch, plan.scratch_bytes, cuda_stream),

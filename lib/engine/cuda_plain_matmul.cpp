@@ -110,8 +110,11 @@ std::string plain_matmul_text(DType dtype, bool wide) {
     }
     throw Error(Status::internal, "a matrix product of an unknown element type");
   };
-  const char *const result = wide
-                                 ? "typedef float Result;\n"
+  const char *const result =
+      wide && dtype == DType::i8 ? "typedef int Result;\n"
+                                   "__device__ Value load_result(int x) { return (Value)x; }\n"
+                                   "__device__ int store_result(Value x) { return (int)x; }\n"
+      : wide                     ? "typedef float Result;\n"
                                    "__device__ float load_result(float x) { return x; }\n"
                                    "__device__ float store_result(float x) { return x; }\n"
                                  : "typedef Stored Result;\n"

@@ -8,8 +8,8 @@
 
 namespace tsc_engine {
 
-/// The kernel for products of `dtype`, f32 if `wide`, compiled by NVRTC for this GPU. Errors: Error
-/// (bad_argument) for booleans; Error (device).
+/// The kernel for products of `dtype`, wide_product(dtype) if `wide`, compiled by NVRTC for this
+/// GPU. Errors: Error (bad_argument) for booleans; Error (device).
 class CudaPlainMatmul {
 public:
   CudaPlainMatmul(DType dtype, bool wide, int device_index);

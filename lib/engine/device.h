@@ -56,8 +56,9 @@ enum class DType : int32_t {
 /// "f32", as program.json has it; "of another type" for what a caller made up.
 const char *name_of(DType dtype);
 size_t size_in_bytes(DType dtype);
-/// True for element types whose products may be f32.
-bool has_wide_products(DType dtype);
+/// What products of such elements are where they are wide: f32 of narrow floats, i32 of i8; of
+/// others the same.
+DType wide_product(DType dtype);
 
 struct LaunchGeometry {
   uint32_t grid[3] = {1, 1, 1};
@@ -88,7 +89,7 @@ constexpr size_t kTensorMapBytes = 128;
 /// lets a GPU round factors to 10 bits of mantissa.
 struct MatmulShape {
   DType dtype = DType::f32; // of a and b, and of c and out unless these are wide
-  bool wide = false;        // c and out are f32, a and b narrower floats
+  bool wide = false;        // c and out are of wide_product(dtype)
   int64_t batch = 1, m = 0, n = 0, k = 0;
   struct Strides {
     int64_t row = 0, column = 0, batch = 0;

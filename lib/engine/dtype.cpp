@@ -38,9 +38,18 @@ const char *name_of(DType dtype) {
   return position < sizeof kNames / sizeof kNames[0] ? kNames[position] : "of another type";
 }
 
-bool has_wide_products(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3fn ||
-         dtype == DType::f8e5m2;
+DType wide_product(DType dtype) {
+  switch (dtype) {
+  case DType::f16:
+  case DType::bf16:
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+    return DType::f32;
+  case DType::i8:
+    return DType::i32;
+  default:
+    return dtype;
+  }
 }
 
 } // namespace tsc_engine

@@ -292,6 +292,8 @@ void host_matmul(const MatmulShape &shape, const void *a, const void *b, const v
   case DType::u8:
     return multiply_batches<Plain<uint8_t>>(shape, a, b, c, out, threads);
   case DType::i8:
+    if (shape.wide)
+      return multiply_batches<Plain<int8_t>, Plain<int32_t>>(shape, a, b, c, out, threads);
     return multiply_batches<Plain<int8_t>>(shape, a, b, c, out, threads);
   case DType::i16:
     return multiply_batches<Plain<int16_t>>(shape, a, b, c, out, threads);

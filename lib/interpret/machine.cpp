@@ -132,6 +132,8 @@ void Machine::execute(const ir::Operation &operation) {
   else if (const auto &call = std::get<ir::Extern>(operation.kind);
            call.library == ir::Library::attention)
     attention(operation, call);
+  else if (call.library == ir::Library::sectioned_matmul)
+    sectioned_matmul(operation, call);
   else if (call.library == ir::Library::sort)
     sort_rows(operation, call);
   else if (call.library == ir::Library::concatenate)

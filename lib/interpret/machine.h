@@ -54,6 +54,7 @@ private:
   void sort(const ir::Operation &operation, const ir::Sort &sort);
   void sort_rows(const ir::Operation &operation, const ir::Extern &call);
   void matmul(const ir::Operation &operation, const ir::Extern &call);
+  void sectioned_matmul(const ir::Operation &operation, const ir::Extern &call);
   void attention(const ir::Operation &operation, const ir::Extern &call);
   void conditional(const ir::Operation &operation, const ir::Extern &call);
   void while_loop(const ir::Operation &operation, const ir::Extern &call);

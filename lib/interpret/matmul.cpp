@@ -129,4 +129,28 @@ void Machine::matmul(const ir::Operation &operation, const ir::Extern &call) {
     compute(uint64_t{0});
 }
 
+void Machine::sectioned_matmul(const ir::Operation &operation, const ir::Extern &call) {
+  support::require(call.inputs.size() == 3, "interpret", "a product of rows in sections");
+  const tensor::Layout &layout = module_.buffer(operation.outputs[0]).layout;
+  const std::vector<int64_t> a = values_of(call.inputs[0].layout.sizes),
+                             b = values_of(call.inputs[1].layout.sizes);
+  const auto operand = [&](size_t k) {
+    return gather<double>(readable(call.inputs[k]), positions_of(call.inputs[k].layout));
+  };
+  const std::vector<double> left = operand(0), right = operand(1), ends = operand(2);
+  std::vector<double> result(static_cast<size_t>(a[0] * b[2]), 0.0);
+  int64_t start = 0;
+  for (int64_t section = 0; section < b[0]; ++section) {
+    const int64_t end =
+        std::clamp(static_cast<int64_t>(ends[static_cast<size_t>(section)]), start, a[0]);
+    multiply(left.data() + start * a[1], right.data() + section * b[1] * b[2],
+             result.data() + start * b[2], end - start, a[1], b[2]);
+    start = end;
+  }
+  const std::vector<int64_t> positions = positions_of(layout);
+  Storage &output = output_of(operation);
+  for (size_t i = 0; i < positions.size(); ++i)
+    store(output, positions[i], result[i]);
+}
+
 } // namespace tsc::interpret

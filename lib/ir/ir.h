@@ -189,6 +189,11 @@ enum class Library : uint8_t {
   /// out = alpha * (a @ b) + beta * c; inputs a, b[, c]; 2-D or with one batch dimension. c
   /// broadcasts.
   matmul,
+  /// Rows in sections: out[i] = inputs[0][i] @ inputs[1][section of i]; inputs [rows, terms],
+  /// [sections, terms, columns], and i32 [sections], neighbours, where each section ends. An end
+  /// before the last one, or behind all rows, is taken for that; rows behind the last section are
+  /// zeros. Always in a template's kernel.
+  sectioned_matmul,
   /// out = softmax(alpha * query @ key^T + mask) @ value; inputs query, key, value[, mask], all of
   /// rank 4: [batch, heads, length, depth], the mask [batch, heads, rows, columns], broadcast
   /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool

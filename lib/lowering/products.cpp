@@ -31,7 +31,7 @@ ir::BufferView matrix_operand(Context &context, TensorValue value) {
 }
 
 /// A matrix in memory whose elements along `terms` (0 or 1) are neighbours: as cuBLASLt wants both
-/// factors of 8-bit floats.
+/// factors of 8 bits.
 ir::BufferView operand_along(Context &context, TensorValue value, size_t terms) {
   const ir::BufferView view = realized_view(context, value);
   const std::vector<Expr> &sizes = view.layout.sizes, &strides = view.layout.strides;
@@ -82,9 +82,29 @@ std::vector<Expr> result_strides(const Context &context, const ir::Extern &call,
   return tensor::contiguous_strides(padded);
 }
 
+/// A matrix, or one for each section, whose runs of 16 bytes are as a template's kernel takes them.
+/// Rows in sections start anywhere, but bulk copies at whole runs: `along_rows` says that runs lie
+/// along the rows.
+ir::BufferView runs_operand(Context &context, TensorValue value, bool along_rows) {
+  const ir::BufferView view = matrix_operand(context, value);
+  const tensor::Layout &layout = view.layout;
+  const int64_t run = 16 / static_cast<int64_t>(tensor::size_in_bytes(view.dtype));
+  const auto is_whole = [&](Expr e) { return e.is_integer() && e.value() % run == 0; };
+  const size_t row = layout.rank() - 2, column = row + 1;
+  const auto in_lines = [&](size_t across, size_t down) {
+    return layout.strides[across].is_integer(1) && is_whole(layout.strides[down]) &&
+           is_whole(layout.sizes[across]);
+  };
+  if (is_whole(layout.offset) && (layout.rank() == 2 || is_whole(layout.strides[0])) &&
+      (in_lines(column, row) || (!along_rows && in_lines(row, column))))
+    return view;
+  TensorValue dense = copy(context, value);
+  decide_layout_as(context, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
+  return *strided_view(context, dense);
+}
+
 NodeValue call_library(Context &context, ir::Extern call) {
   const graph::TensorMeta &result = result_meta(context);
-  call.library = ir::Library::matmul;
   call.tf32 = result.dtype == tensor::DType::f32 &&
               (context.policy.tf32 == target::Tf32::on ||
                (context.policy.tf32 == target::Tf32::conv &&
@@ -92,8 +112,13 @@ NodeValue call_library(Context &context, ir::Extern call) {
   const BufferId buffer =
       register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
   ir::Buffer &out = context.module.buffers[buffer];
-  out.layout.strides = result_strides(context, call, result.layout.sizes, result.dtype);
-  out.layout_kind = ir::LayoutKind::movable;
+  if (call.library == ir::Library::matmul) {
+    out.layout.strides = result_strides(context, call, result.layout.sizes, result.dtype);
+    out.layout_kind = ir::LayoutKind::movable;
+  } else { // a template's kernel stores whole rows
+    out.layout.strides = tensor::contiguous_strides(result.layout.sizes);
+    out.layout_kind = ir::LayoutKind::fixed;
+  }
   register_operation(context, std::move(call), {buffer});
   return tensor_of_buffer(context, buffer);
 }
@@ -137,6 +162,38 @@ NodeValue mm_of_float8(Context &context, const ops::Call &call) {
   return call_library(context, std::move(library));
 }
 
+/// Of rows in sections, each with a matrix of its own.
+NodeValue sectioned_mm(Context &context, const ops::Call &call) {
+  ir::Extern library;
+  library.kernel = "tsc.sectioned_mm";
+  library.library = ir::Library::sectioned_matmul;
+  library.beta = 0;
+  TensorValue ends = tensor_argument(context, call, "ends");
+  const TensorValue left = tensor_argument(context, call, "self"),
+                    right = tensor_argument(context, call, "mat2");
+  assume_equal(context, left.sizes[1], right.sizes[1]);
+  assume_equal(context, ends.sizes[0], right.sizes[0]);
+  library.inputs = {runs_operand(context, left, true), runs_operand(context, right, false),
+                    realized_view(context, ends)};
+  if (!library.inputs[2].layout.strides[0].is_integer(1)) {
+    TensorValue dense = copy(context, ends);
+    decide_layout_as(context, dense.storage->buffer, {Expr(1)});
+    library.inputs[2] = *strided_view(context, dense);
+  }
+  return call_library(context, std::move(library));
+}
+
+/// Of 8-bit integers, in i32.
+NodeValue mm_of_int8(Context &context, const ops::Call &call) {
+  ir::Extern library;
+  library.kernel = "extern_kernels.mm";
+  const TensorValue left = tensor_argument(context, call, "self"),
+                    right = tensor_argument(context, call, "mat2");
+  assume_equal(context, left.sizes[1], right.sizes[0]);
+  library.inputs = {operand_along(context, left, 1), operand_along(context, right, 0)};
+  return call_library(context, std::move(library));
+}
+
 NodeValue addmm(Context &context, const ops::Call &call) {
   ir::Extern library;
   library.kernel = "extern_kernels.addmm";
@@ -163,6 +220,8 @@ void add_products(Registry &registry) {
   registry["mm"] = product("extern_kernels.mm");
   registry["bmm"] = product("extern_kernels.bmm");
   registry["mm_of_float8"] = mm_of_float8;
+  registry["mm_of_int8"] = mm_of_int8;
+  registry["sectioned_mm"] = sectioned_mm;
   registry["addmm"] = addmm;
 }
 

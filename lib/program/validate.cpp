@@ -480,8 +480,8 @@ private:
     const DType given = product.dtype, result = product.result.value_or(given);
     if (tensor::is_complex(given) || tensor::is_complex(result)) // said of the field
       return;
-    if (result != given && (result != DType::f32 ||
-                            !tsc_engine::has_wide_products(static_cast<tsc_engine::DType>(given))))
+    if (result != given && static_cast<tsc_engine::DType>(result) !=
+                               tsc_engine::wide_product(static_cast<tsc_engine::DType>(given)))
       report("TSC-P009",
              "a product of " + std::string(tensor::short_name(given)) + " that is " +
                  std::string(tensor::short_name(result)),

@@ -127,13 +127,18 @@ double peak_of(const target::Target &target, ir::DType dtype, bool is_product, b
     return target.flops_f64;
   if (is_product && dtype == ir::DType::f32 && tf32)
     return target.flops_16bit / 2;
-  if (is_product && tensor::is_float8(dtype) && target.has_matrix_float8)
+  if (is_product &&
+      ((tensor::is_float8(dtype) && target.has_matrix_float8) || dtype == ir::DType::i8))
     return target.flops_16bit * 2;
   return is_product && tensor::is_reduced_float(dtype) ? target.flops_16bit : target.flops_f32;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
+  const int64_t own = std::min(work.rows, work.sections); // sections with rows, at most
+  if (own > 0)                                            // the last tile of a section is half full
+    return std::max(ceil_div(work.rows, tile.rows) + own / 2, own) *
+           ceil_div(work.columns, tile.columns);
   const int64_t down =
       tile.pair ? 2 * ceil_div(work.rows, 2 * tile.rows) : ceil_div(work.rows, tile.rows);
   return work.batches * down * ceil_div(work.columns, tile.columns);
@@ -191,11 +196,11 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
     Measured split = way;
     split.tile.splits = splits;
     const ProductTile &tile = split.tile;
-    const bool fits = tile.groups && !tile.turns && !tile.pair && !work.any_number &&
-                      tiles_of(work, tile) * splits <= target.multiprocessors &&
-                      steps >= splits * kFewestSteps &&
-                      tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
-                          tile.stages * tc_product_stage_bytes(tile.rows, tile.columns);
+    const bool fits =
+        tile.groups && !tile.turns && !tile.pair && !work.any_number && work.sections == 0 &&
+        tiles_of(work, tile) * splits <= target.multiprocessors && steps >= splits * kFewestSteps &&
+        tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
+            tile.stages * tc_product_stage_bytes(tile.rows, tile.columns);
     if (fits &&
         template_nanoseconds(target, split, work) < template_nanoseconds(target, best, work))
       best = split;
@@ -431,6 +436,68 @@ double merge_sort_nanoseconds(const target::Target &target, const SortWork &work
          work.rows * work.length * searches * (work.bytes == 8 ? kWideSearch : kSearch) / busy;
 }
 
+namespace {
+
+/// What a tile of few rows takes, nanoseconds. From 60 measurements on an H200 (weights of 8 bits,
+/// 4096 x 4096, 11008 x 4096, 1024 x 4096 and 4096 x 11008, 8 to 64 rows), off by 14% in the mean:
+/// weights at the speed of memory or of the lanes that compute them, and the left operand, which
+/// every warp reads for its columns.
+double few_tile_nanoseconds(const target::Target &target, const FewWork &work, const FewTile &tile,
+                            int run) {
+  // 5900 between two events; other estimates here leave out 3300 of that.
+  constexpr double kStart = 2600, kCluster = 100; // of each block of a cluster
+  constexpr double kRead = 4.2;                     // a warp's access to shared memory
+  constexpr double kLanes = 104, kMultiplied = 2.5; // instructions of a weight more
+  const int down = tc_few_rows_warps / tile.across;
+  const double columns = tc_few_rows_columns_of(tile.column_tiles, tile.across),
+               blocks = std::ceil(static_cast<double>(work.columns) / columns) * tile.splits,
+               each = std::ceil(blocks / target.multiprocessors),
+               steps = tc_few_rows_own_steps(static_cast<int>(work.terms), down, run, tile.splits),
+               weights = each * columns * steps * down * 4 * run;
+  const double bandwidth = target.bandwidth * 1e-9 / target.multiprocessors;
+  return kStart + kCluster * tile.splits +
+         std::max(weights * work.weight_bytes / bandwidth,
+                  weights * (work.weight_instructions + kMultiplied) / kLanes) +
+         each * steps * tc_few_rows_warps * tile.column_tiles * tile.row_tiles * run / 8 * kRead;
+}
+
+} // namespace
+
+FewChoice few_choice(const target::Target &target, const FewWork &work, int run, int words) {
+  // Warps beside each other and blocks that share the terms: those that were best of 18 such.
+  constexpr int kShapes[][2] = {{4, 2}, {2, 2}, {4, 4}, {8, 4}, {2, 1}, {4, 1}, {1, 1}};
+  constexpr int kRegisters = 64000; // of a multiprocessor, less what rounding takes
+  constexpr int kBusy = 2;          // blocks of a multiprocessor, where none waits for another
+  const auto rows = static_cast<int>(std::clamp<int64_t>(work.rows, 1, kMostFewRows));
+  FewChoice best;
+  for (const auto &[across, splits] : kShapes) {
+    FewTile tile{(rows + 7) / 8, 1, across, splits};
+    const int down = tc_few_rows_warps / across, terms = static_cast<int>(work.terms);
+    const int64_t blocks = ceil_div(work.columns, tc_few_rows_columns_of(1, across)) * splits;
+    const int bytes = tc_few_rows_bytes(tile.row_tiles, 1, across, splits, terms, run, words);
+    const bool is_last = across == 1 && best.nanoseconds == 0;
+    if ((splits > 1 && !target.has_wgmma) || splits > tc_few_rows_steps(terms, down, run) ||
+        bytes > target.shared_bytes_per_block ||
+        (splits == 1 && !is_last && target.has_wgmma &&
+         blocks < int64_t{kBusy} * target.multiprocessors))
+      continue;
+    const int registers = 60 + tile.row_tiles * 4 + run + run / 2;
+    tile.blocks = std::clamp(kRegisters / (registers * tc_few_rows_threads), 1, 4);
+    const double time = few_tile_nanoseconds(target, work, tile, run);
+    if (best.nanoseconds == 0 || time < best.nanoseconds)
+      best = {tile, time};
+  }
+  return best;
+}
+
+double few_nanoseconds(const target::Target &target, const FewWork &work) {
+  constexpr int kRun = 16, kWords = 1; // of bytes; others are near
+  const FewChoice choice = few_choice(target, work, kRun, kWords);
+  return choice.nanoseconds == 0 ? 1e12
+                                 : choice.nanoseconds + memory_nanoseconds(target, work.other_bytes,
+                                                                           kAchievedBandwidth);
+}
+
 ProductWork with_more_rows(ProductWork work) {
   work.rows *= kMoreRows;
   work.bytes *= kMoreRows;
@@ -449,11 +516,19 @@ double way_nanoseconds(const target::Target &target, const ProductWork &work,
 }
 
 std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work) {
+  constexpr int64_t kNarrow = 16; // rows of a section
   std::vector<ProductWay> ways;
   if (!target.has_wgmma) // what was measured
     return ways;
   for (const Measured &measured : measured_tiles(work)) {
-    if (shared_bytes(measured.tile) > target.shared_bytes_per_block)
+    // Few rows of each section: memory is what it takes, and how many sections have any is not
+    // known.
+    const bool narrow = work.sections > 0 && work.rows < kNarrow * work.sections;
+    if (narrow && measured.tile.columns > 64)
+      continue;
+    if (shared_bytes(measured.tile) + tc_product_section_bytes(static_cast<int>(work.sections)) >
+            target.shared_bytes_per_block ||
+        (work.sections > 0 && (measured.tile.turns || measured.tile.pair)))
       continue;
     const Measured best = best_split(target, measured, work);
     std::string name = std::to_string(best.tile.rows) + " x " + std::to_string(best.tile.columns) +

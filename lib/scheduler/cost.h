@@ -133,6 +133,8 @@ struct ProductWork {
   /// matrix units 8-bit floats.
   enum class Factors : uint8_t { half, single, tf32, byte } factors = Factors::half;
   int64_t batches = 1; // as many products of these sizes
+  /// Rows are in so many sections, each with a right operand of its own; 0: they share it.
+  int64_t sections = 0;
   /// Rows and products are what is likely: there may be more, or fewer.
   bool any_number = false;
 };
@@ -148,6 +150,27 @@ struct ProductWay {
   ProductTile tile;
   double nanoseconds = 0;
 };
+/// A product of few rows whose right operand is computed as it is read (tc_product_few.h).
+struct FewWork {
+  int64_t rows = 0, columns = 0, terms = 0;
+  double weight_bytes = 2;        // that memory holds of an element of the right operand
+  double weight_instructions = 2; // to compute one
+  double other_bytes = 0;         // left operand, results and what they are finished with
+};
+/// Rows that are few; each 8 of them more are as many more registers.
+inline constexpr int64_t kMostFewRows = 64;
+/// How a block shares its part of such a product, and how many blocks, a cluster, share the terms.
+struct FewTile {
+  int row_tiles = 1, column_tiles = 2, across = 4, splits = 1;
+  int blocks = 2; // of a multiprocessor
+};
+struct FewChoice {
+  FewTile tile;
+  double nanoseconds = 0; // 0: none fits
+};
+/// The fastest. `run`, `words`: terms of a run, and accesses of 16 bytes that it is made of.
+FewChoice few_choice(const target::Target &target, const FewWork &work, int run, int words);
+double few_nanoseconds(const target::Target &target, const FewWork &work);
 /// Shared memory of a block, in bytes: the stages of both operands or, after them, the results.
 int64_t shared_bytes(const ProductTile &tile);
 /// Every tile of the template that a block of the target has room for, best first; none where the

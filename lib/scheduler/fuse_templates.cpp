@@ -3,8 +3,12 @@
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
 #include "scheduler/memory_model.h"
+#include "scheduler/product_layouts.h"
 #include "scheduler/result_loops.h"
 #include "scheduler/steps.h"
+#include "scheduler/storages.h"
+#include "scheduler/weights_only.h"
+#include "support/diagnostic.h"
 #include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
@@ -36,50 +40,10 @@ constexpr int64_t kLargestWritten = int64_t{256} << 20;
 constexpr double kWorthIt = 0.9;
 /// The same of 8-bit floats, where both were measured (8192 x 8192 x 8192: 0.84 ms and 0.92).
 constexpr double kWorthItOfBytes = 0.97;
-/// Results and operands are counted in 32 bits.
-constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
-
+/// Weights that are computed when they are loaded grow if they take more than so many times the
+/// memory; that they do not may cost a share of the time for each time.
+constexpr double kGrowth = 1.25, kWorthOfMemory = 0.15;
 std::optional<int64_t> constant(Expr e) { return e.as_integer(); }
-
-/// Whether there are too many elements, as far as is known.
-bool is_too_large(Expr elements) {
-  return elements.is_integer() && elements.value() > kMostElements;
-}
-
-/// A matrix in memory, or one for each of a batch, whose runs of `run` along one dimension are
-/// whole 16-byte words. How many runs, and matrices, there are need not be known.
-bool has_runs(const tensor::Layout &layout, int64_t run) {
-  const size_t rank = layout.rank();
-  if (rank != 2 && rank != 3)
-    return false;
-  const Expr rows = layout.sizes[rank - 2], columns = layout.sizes[rank - 1],
-             batches = rank == 3 ? layout.sizes[0] : Expr(1);
-  const auto down = constant(layout.strides[rank - 2]), across = constant(layout.strides[rank - 1]),
-             offset = constant(layout.offset), apart = constant(rank == 3 ? layout.strides[0] : 0);
-  const auto are_runs = [&](Expr count) { return count.is_integer() && count.value() % run == 0; };
-  if (!down || !across || !offset || !apart || *offset % run != 0 || is_too_large(rows * columns) ||
-      (!batches.is_integer(1) && (*apart < 0 || *apart % run != 0)))
-    return false;
-  return (*across == 1 && *down % run == 0 && are_runs(columns)) ||
-         (*down == 1 && *across % run == 0 && are_runs(rows));
-}
-/// A matrix whose rows, of known length, lie in memory as they are, padded maybe; those of a batch
-/// one below the other.
-bool has_rows(const tensor::Layout &layout) {
-  const size_t rank = layout.rank();
-  if ((rank != 2 && rank != 3) || !layout.offset.is_integer(0))
-    return false;
-  const Expr rows = layout.sizes[rank - 2], batches = rank == 3 ? layout.sizes[0] : Expr(1);
-  const auto columns = constant(layout.sizes[rank - 1]), down = constant(layout.strides[rank - 2]);
-  return columns && down && layout.strides[rank - 1].is_integer(1) && *down >= *columns &&
-         (batches.is_integer(1) || layout.strides[0] == rows * Expr(*down)) &&
-         !is_too_large(batches * rows * Expr(*down));
-}
-/// Whether its terms lie beside each other: those of a left operand in a row. `terms`: which of the
-/// last two dimensions they are.
-bool is_deep(const tensor::Layout &layout, size_t terms) {
-  return layout.strides[layout.rank() - 2 + terms].is_integer(1);
-}
 
 bool calls(const State &state, const Group &group, ir::Library library) {
   if (group.node_class != NodeClass::external || group.members.size() != 1)
@@ -91,7 +55,8 @@ bool calls(const State &state, const Group &group, ir::Library library) {
 class ProductFuser {
 public:
   explicit ProductFuser(State &state)
-      : state_(state), groups_(state.schedule.groups), model_(make_memory_model(state)),
+      : state_(state), groups_(state.schedule.groups),
+        weights_only_(find_weights_only(state).groups), model_(make_memory_model(state)),
         order_(groups_.size()) {
     group_of_.assign(state.schedule.nodes.size(), ir::kNone);
     for (size_t i = 0; i < groups_.size(); ++i)
@@ -103,7 +68,8 @@ public:
 
   void run() {
     for (size_t i = 0; i < groups_.size(); ++i)
-      if (calls(state_, groups_[i], ir::Library::matmul))
+      if (calls(state_, groups_[i], ir::Library::matmul) ||
+          calls(state_, groups_[i], ir::Library::sectioned_matmul))
         try_product(i);
     groups_.erase(std::remove_if(groups_.begin(), groups_.end(),
                                  [](const Group &group) { return group.members.empty(); }),
@@ -114,6 +80,7 @@ private:
   State &state_;
   std::vector<Group> &groups_;
   std::vector<uint32_t> group_of_; // by node
+  std::vector<bool> weights_only_; // by group: runs once, when weights are loaded
   MemoryModel model_;              // of the groups as they are, less what is never stored
   std::vector<uint32_t> order_;
   int64_t peak_ = 0;              // before anything is fused with a product
@@ -164,18 +131,95 @@ private:
     std::vector<ir::LoopBody> turned; // its loops in the order of the product's results, if others
   };
 
+  /// A product of few rows in a kernel of its own, with the loops that compute its right operand,
+  /// if that is fastest.
+  bool try_few(size_t at, const TemplateParts &given) {
+    const NodeId node = groups_[at].members[0];
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const int64_t most = symbolic::bounds(given.rows, state_.module.ranges).high;
+    if (most > kMostFewRows || given.sections > 0 || !given.batches.is_integer(1) ||
+        out_of(node).layout.rank() != 2 || !tensor::is_reduced_float(factor_of(node)) ||
+        !is_deep(call.inputs[0].layout, 1) || !is_deep(call.inputs[1].layout, 0) ||
+        (!given.rows.is_integer(1) &&
+         constant(call.inputs[0].layout.strides[0]).value_or(0) < given.terms))
+      return false;
+    TemplateParts parts = given;
+    parts.few = true;
+    const std::optional<Side> after = find_after(at, parts);
+    if (parts.along_rows)
+      return false;
+    std::optional<Side> right = Side();
+    if (const Objection objection = object_right(at, after, *right);
+        objection.refusal != Refusal::none) {
+      if (objection.other != ir::kNone)
+        refuse(node, objection.other, objection.refusal, objection.text);
+      right.reset();
+      if (find_before(at, after)) // windows are read where they are
+        return false;
+    }
+    const target::Target &target = *state_.options.target;
+    const int64_t rows = std::min(most, size_hint(state_.module, parts.rows)),
+                  weights = parts.columns * parts.terms, left = 2 * rows * parts.terms,
+                  out = rows * parts.columns *
+                        static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
+    FewWork work{rows, parts.columns, parts.terms};
+    work.weight_instructions = right ? static_cast<double>(right->instructions) : 0;
+    if (right)
+      work.weight_bytes = static_cast<double>(right->other_bytes) / static_cast<double>(weights);
+    work.other_bytes = static_cast<double>(left + (after ? after->other_bytes : out));
+    const double together = few_nanoseconds(target, work);
+    ProductWork apart{rows, parts.columns, parts.terms, 2 * weights + left + out};
+    double separate = library_nanoseconds(target, static_cast<double>(apart.bytes),
+                                          operations_of(apart), factor_of(node));
+    if (after) {
+      separate += kernel_nanoseconds(target, static_cast<double>(after->bytes));
+      ProductWork joined = apart;
+      joined.bytes = 2 * weights + left + after->other_bytes;
+      joined.instructions = after->instructions;
+      if (const auto ways = template_ways(target, joined); !ways.empty())
+        separate = std::min(separate, ways.front().nanoseconds);
+    }
+    const bool once = right && weights_only_[right->group];
+    if (right && !once)
+      separate += kernel_nanoseconds(target, static_cast<double>(right->bytes));
+    // Weights that would grow when they are computed ahead are kept as they are at some cost.
+    const double growth = once ? 2 / work.weight_bytes : 1;
+    const bool slower =
+        together >= (growth > kGrowth ? 1 + kWorthOfMemory * growth : kWorthIt) * separate;
+    record(right ? groups_[right->group].members[0] : node,
+           after ? groups_[after->group].members[0] : node,
+           slower ? Refusal::slower : Refusal::none, right ? right->bytes - right->other_bytes : 0,
+           call.kernel + " of " + state_.operation(node).name +
+               (!right ? ": apart "
+                : once ? ": the right operand computed when weights are loaded "
+                       : ": the right operand stored ") +
+               microseconds(separate) + (right ? ", computed as it is read " : ", of few rows ") +
+               microseconds(together));
+    if (slower)
+      return false;
+    if (after)
+      model_ = without_results(std::move(model_), at);
+    parts.nanoseconds = together;
+    join(at, std::move(parts), std::nullopt, after, right);
+    return true;
+  }
+
   void try_product(size_t at) {
     const NodeId node = groups_[at].members[0];
     TemplateParts parts;
     parts.root = node;
     if (const std::string why = describe(parts); !why.empty()) {
+      support::require(parts.sections == 0, "scheduler", "rows in sections: " + why);
       refuse(node, node, Refusal::no_template, why);
       return;
     }
+    if (try_few(at, parts))
+      return;
     std::optional<Side> after = find_after(at, parts);
-    const std::optional<Side> before =
-        out_of(node).layout.rank() == 2 ? find_before(at, after) : std::nullopt;
-    if (!after && !before)
+    const std::optional<Side> before = out_of(node).layout.rank() == 2 && parts.sections == 0
+                                           ? find_before(at, after)
+                                           : std::nullopt;
+    if (!after && !before && parts.sections == 0)
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const auto size = static_cast<int64_t>(tensor::size_in_bytes(factor_of(node))),
@@ -187,6 +231,8 @@ private:
     const int64_t rows = likely(parts.rows, int64_t{1} << 24),
                   batches = likely(parts.batches, int64_t{1} << 12);
     const auto matrices = [&](size_t side) { // a batch may share one
+      if (parts.sections > 0)
+        return side == 0 ? 1 : std::min(rows, parts.sections);
       const tensor::Layout &layout = call.inputs[side].layout;
       return layout.rank() == 3 && layout.strides[0].is_integer(0) ? 1 : batches;
     };
@@ -196,6 +242,7 @@ private:
     const target::Target &target = *state_.options.target;
     ProductWork apart{rows, parts.columns, parts.terms, left + right + out, 0};
     apart.batches = batches;
+    apart.sections = parts.sections;
     apart.any_number = !parts.rows.is_integer() || !parts.batches.is_integer();
     apart.factors = factors_of(factor_of(node), parts.by_tf32);
     const auto separate_for = [&](const ProductWork &work, int64_t times) {
@@ -217,6 +264,8 @@ private:
     };
     ProductWork joined = with(after, parts.run);
     std::vector<ProductWay> ways = template_ways(target, joined);
+    support::require(parts.sections == 0 || !ways.empty(), "scheduler",
+                     "no kernel for rows in sections");
     if (ways.empty())
       return;
     if (before && after && parts.along_rows) { // turned by a kernel of its own instead
@@ -235,7 +284,7 @@ private:
     }
     parts.candidate = ways.front().tile;
     parts.nanoseconds = ways.front().nanoseconds;
-    std::string text = "apart " + microseconds(separate);
+    std::string text = parts.sections > 0 ? "rows in sections" : "apart " + microseconds(separate);
     for (const ProductWay &way : ways)
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
     const NodeId first = before ? groups_[before->group].members[0] : node,
@@ -248,7 +297,7 @@ private:
               2;
     const double worth_it = size == 1 ? kWorthItOfBytes : kWorthIt;
     const bool is_near = share >= worth_it && share < 1 && after;
-    const bool slower = share >= worth_it &&
+    const bool slower = parts.sections == 0 && share >= worth_it &&
                         !(is_near && saves_memory(at, groups_[after->group])) &&
                         (!before || rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
@@ -273,8 +322,9 @@ private:
   }
 
   static bool is_taken(tensor::DType factor, tensor::DType result) {
-    return ((tensor::is_reduced_float(factor) || factor == tensor::DType::f32) &&
-            factor == result) ||
+    return (tensor::is_reduced_float(factor) &&
+            (result == factor || result == tensor::DType::f32)) ||
+           (factor == tensor::DType::f32 && result == factor) ||
            (factor == tensor::DType::f8e4m3fn && result == tensor::DType::f32);
   }
   /// Fills in the sizes; else why the template does not take this product.
@@ -283,11 +333,14 @@ private:
     const auto &call = std::get<ir::Extern>(operation.kind);
     const ir::Buffer &out = buffer(operation.outputs[0]);
     const tensor::DType factor = call.inputs[0].dtype;
+    const bool sections = call.library == ir::Library::sectioned_matmul;
     if (!is_taken(factor, out.dtype) || call.inputs[1].dtype != factor)
       return "it is not of floats of 16 or 32 bits, or of float8_e4m3fn";
     const size_t rank = out.layout.rank();
+    if (sections)
+      parts.sections = constant(call.inputs[1].layout.sizes[0]).value_or(0);
     if ((rank != 2 && rank != 3) || call.inputs[0].layout.rank() != rank ||
-        call.inputs[1].layout.rank() != rank)
+        call.inputs[1].layout.rank() != rank + (sections ? 1 : 0))
       return "it is no product of matrices, or of a batch of them";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
     const int64_t word = word_of(factor);
@@ -312,7 +365,9 @@ private:
     return "";
   }
 
-  int64_t bytes_of(const Group &group, BufferId without, bool others_only) const {
+  /// `packed`: what an access counts once for each element may hold several in one.
+  int64_t bytes_of(const Group &group, BufferId without, bool others_only,
+                   bool packed = false) const {
     std::set<std::pair<BufferId, bool>> seen;
     std::set<BufferId> written;
     int64_t bytes = 0;
@@ -328,7 +383,10 @@ private:
               (!writes && written.count(id) > 0) || (writes && only_here(group, id, without)) ||
               !seen.insert({id, writes}).second)
             continue;
-          bytes += bytes_hint(state_.module, dependency);
+          const int64_t touched = bytes_hint(state_.module, dependency);
+          bytes +=
+              packed ? std::min(touched, storage_bytes(state_.module, state_.module.storage_of(id)))
+                     : touched;
         }
     }
     return bytes;
@@ -499,6 +557,51 @@ private:
     return {};
   }
 
+  /// The group that computes the right operand for this product alone, the terms of a column beside
+  /// each other.
+  Objection object_right(size_t at, const std::optional<Side> &after, Side &side) const {
+    const NodeId node = groups_[at].members[0];
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const BufferId right = call.inputs[1].buffer;
+    const NodeId producer = state_.producer[right];
+    if (producer == ir::kNone || call.inputs[0].buffer == right ||
+        (call.inputs.size() > 2 && call.inputs[2].buffer == right))
+      return {Refusal::no_shared_data, ""};
+    const size_t found = group_of_[producer];
+    const Group &group = groups_[found];
+    const tensor::Layout &layout = buffer(right).layout, &view = call.inputs[1].layout;
+    if (group.node_class != NodeClass::scheduler)
+      return {Refusal::not_loops, "its right operand is not computed by a kernel over loops",
+              producer};
+    if (!state_.owns_memory(right) || !layout.is_contiguous() || !view.offset.is_integer(0) ||
+        view.strides[1] != view.sizes[0] ||
+        symbolic::numel(layout.sizes) != symbolic::numel(view.sizes))
+      return {Refusal::shapes, "its right operand is not a whole buffer, column by column",
+              producer};
+    if (!users_are(right, [&](NodeId user) { return user == node; }))
+      return {Refusal::no_template,
+              "its right operand is read elsewhere, too, and has to be stored", producer};
+    if (group.list != ir::kNone || group.members.size() != 1)
+      return {Refusal::no_template, "the kernel of its right operand computes something else, too",
+              producer};
+    if (found >= at)
+      return {Refusal::far_apart, "its right operand is computed after it", producer};
+    const int64_t word = word_of(buffer(right).dtype);
+    if (!unfit(group, group.bodies, right, symbolic::numel(layout.sizes), word).empty() ||
+        group.bodies[0].sizes.empty())
+      return {Refusal::shapes, "the loops of its right operand do not go along its columns",
+              producer};
+    if (!reads_neighbours(state_.module, group.bodies[0]))
+      return {Refusal::shapes, "what its right operand is made of does not lie along its columns",
+              producer};
+    if (writes_between(found, after ? after->group + 1 : at, {{found}}))
+      return {Refusal::intermediate_nodes,
+              "what its right operand is made of is overwritten before", producer};
+    side = {found, bytes_of(group, right, false, true), bytes_of(group, right, true, true),
+            elements_instructions(group.bodies[0])};
+    return {};
+  }
+
   /// Whether bulk copies may be expected to bring the left operand, windows of known sizes whose
   /// channels are whole lines of shared memory.
   bool comes_in_boxes(NodeId node) const {
@@ -528,7 +631,7 @@ private:
   }
 
   void join(size_t at, TemplateParts parts, const std::optional<Side> &before,
-            const std::optional<Side> &after) {
+            const std::optional<Side> &after, const std::optional<Side> &right = std::nullopt) {
     Group whole;
     whole.node_class = NodeClass::templated;
     whole.numel = parts.batches * parts.rows * Expr(parts.columns);
@@ -541,6 +644,8 @@ private:
     };
     if (before)
       parts.prologue = take(before->group);
+    if (right)
+      parts.right = take(right->group);
     take(at);
     if (after) {
       parts.epilogue = take(after->group);

@@ -84,6 +84,7 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   case ir::Library::sort:
     return radix_sort_cost(target, sort_work(module, call));
   case ir::Library::matmul:
+  case ir::Library::sectioned_matmul:
     estimate.operations = product_operations(module, operation, call);
     break;
   case ir::Library::attention:
@@ -109,7 +110,7 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   for (const ir::BufferView &input : call.inputs) // one that is written is named as an input too
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
-  if (call.library == ir::Library::matmul)
+  if (call.library == ir::Library::matmul || call.library == ir::Library::sectioned_matmul)
     estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
                                                call.inputs[0].dtype, call.tf32);
   else if (call.library == ir::Library::attention)

@@ -182,4 +182,50 @@ int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half)
   return count;
 }
 
+int64_t elements_instructions(const ir::LoopBody &body) {
+  int64_t halves = 2; // packed, and multiplied
+  for (const ir::BodyOp &op : body.ops)
+    if (ir::operand_count(op.op) > 0)
+      switch (ir::op_cost(op.op)) {
+      case ir::OpCost::instruction:
+        halves += 1;
+        break;
+      case ir::OpCost::function:
+        halves += 16;
+        break;
+      case ir::OpCost::angle:
+      case ir::OpCost::series:
+        halves += 80;
+        break;
+      }
+  return halves / 2;
+}
+
+bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
+  // Elements that one of memory holds, or stands for, at most.
+  constexpr int64_t kPacked = 32, kGroup = 1024;
+  const Expr variable = body.variables.back(), elements = symbolic::numel(body.sizes),
+             each = symbolic::symbol(symbolic::SymbolSort::vector_element);
+  const auto steps = [&](Expr index) {
+    if (!symbolic::depends_on(index, variable))
+      return true;
+    for (int64_t packed = 1; packed <= kGroup; packed *= 2) {
+      symbolic::Ranges ranges = body.ranges(module);
+      ranges.set_size(each, Expr(packed));
+      const Expr apart = symbolic::simplify(
+          symbolic::substitute(index, {{variable, variable * Expr(packed) + each}}), ranges);
+      if (symbolic::coefficient_of(apart, variable) == Expr(1))
+        return true;
+    }
+    return false;
+  };
+  return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    if (op.op != ir::Op::load)
+      return true;
+    const Expr held = module.buffer(op.buffer).layout.storage_size() * Expr(kPacked);
+    return !symbolic::known_less_equal(elements, held, module.ranges) ||
+           steps(body.indices[op.index]);
+  });
+}
+
 } // namespace tsc::scheduler

@@ -32,4 +32,12 @@ bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype);
 /// `is_half`: the result is rounded to 16 bits, for which some functions have a quicker form.
 int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half);
 
+/// Of an element of an operand whose runs are written out: conditions on places, and half of what
+/// they choose between, are not computed.
+int64_t elements_instructions(const ir::LoopBody &body);
+
+/// Whether elements of a run along the innermost loop, of whatever a large buffer packs several in,
+/// are neighbours in memory.
+bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body);
+
 } // namespace tsc::scheduler

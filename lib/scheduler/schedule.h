@@ -179,6 +179,7 @@ struct TemplateParts {
   NodeId root = ir::kNone;
   Expr rows = 0, batches = 1;     // of a product; may be known at run time only
   int64_t columns = 0, terms = 0; // 0: no product
+  int64_t sections = 0;           // of rows, each with a right operand of its own; 0: they share it
   ProductTile candidate;          // of those that the target allows, the one taken
   /// Neighbouring results of a row that are finished at once: 8 (tc_product_run), or 1 where rows
   /// of results, or of what reads them, do not divide into such runs.
@@ -190,6 +191,11 @@ struct TemplateParts {
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> prologue;
+  /// A product of few rows (tc_product_few.h), which has no prologue, and whose tile the generator
+  /// chooses (cost.h, few_choice): what computes its right operand while it is read; nothing: memory
+  /// has it.
+  bool few = false;
+  std::optional<Group> right;
   /// Reads the results, which nothing else reads, before they leave the kernel.
   std::optional<Group> epilogue;
 };

@@ -4,6 +4,7 @@
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 #include "ops/table/term.h"
+#include "templates/product/tc_product_geometry.h"
 
 #include <string>
 
@@ -36,6 +37,16 @@ Argument for_each_group(GraphBuilder &builder, const Argument &matrix, Expr grou
   const Sizes sizes = builder.meta(matrix).layout.sizes;
   return builder.call("aten.expand.default", {builder.call("aten.unsqueeze.default", {matrix, 0}),
                                               sizes_argument({groups, sizes[0], sizes[1]})});
+}
+
+/// `product` of rows in groups, with zeros behind the last group.
+Argument with_empty_end(GraphBuilder &builder, const Call &call, const Argument &product) {
+  const TensorMeta meta = builder.meta(product);
+  const Term end = given(builder, call, "offs").then("aten.select.int", {0, -1});
+  const Term inside = counting(builder, meta.layout.sizes[0], meta.device)
+                          .then("aten.lt.Tensor", {end.value()})
+                          .then("aten.unsqueeze.default", {1});
+  return where(inside, product, 0).as(meta.dtype);
 }
 
 /// Of `products` [groups, rows, columns] row i of group[i].
@@ -84,8 +95,38 @@ Argument groups_of_terms(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.bmm.default", {left, masked("mat2", 2)});
 }
 
-/// Batches are a batched product. Rows (or columns) in groups are multiplied by every group's
-/// matrix, and each takes the product of its own: as many times the work as there are groups.
+/// Whether a kernel multiplies the rows of each group by that group's matrix alone.
+bool has_kernel(const GraphBuilder &builder, const Argument &rows, const Argument &matrices) {
+  const TensorMeta &left = builder.meta(rows), &right = builder.meta(matrices);
+  const auto in_runs = [](Expr size) {
+    return size.is_integer() && size.value() > 0 && size.value() % tc_product_word_of(2) == 0;
+  };
+  const Expr groups = right.layout.sizes[0];
+  return builder.facilities().product_kernels && tensor::is_reduced_float(left.dtype) &&
+         groups.is_integer() && groups.value() > 0 && groups.value() <= tc_product_most_sections &&
+         in_runs(right.layout.sizes[1]) && in_runs(right.layout.sizes[2]) &&
+         !left.layout.sizes[0].is_integer(0);
+}
+/// [rows, terms] in groups by [groups, terms, columns], in `result`; behind the last group are
+/// zeros. Without a kernel for it rows are multiplied by every group's matrix, and each takes the
+/// product of its own: as many times the work as there are groups.
+Argument product_of_rows(GraphBuilder &builder, const Call &call, const Argument &rows,
+                         const Argument &matrices, DType result) {
+  if (has_kernel(builder, rows, matrices))
+    return builder.call("tsc.sectioned_mm.default",
+                        {rows, matrices, convert(builder, call["offs"], DType::i32), result});
+  const Expr groups = builder.meta(matrices).layout.sizes[0],
+             count = builder.meta(rows).layout.sizes[0];
+  const Argument repeated = for_each_group(builder, rows, groups);
+  const Argument products = result == builder.meta(rows).dtype
+                                ? builder.call("aten.bmm.default", {repeated, matrices})
+                                : builder.call("aten.bmm.dtype", {repeated, matrices, result});
+  return with_empty_end(
+      builder, call,
+      own_rows(builder, call, products, some_group_of_each(builder, call, count, groups)));
+}
+
+/// Batches are a batched product. Columns in groups are rows of the matrices the other way.
 Argument grouped_product(GraphBuilder &builder, const Call &call) {
   const Sizes a = call.tensor("self").layout.sizes, b = call.tensor("mat2").layout.sizes;
   const DType dtype = call.tensor("self").dtype;
@@ -105,17 +146,12 @@ Argument grouped_product(GraphBuilder &builder, const Call &call) {
     return builder.call("aten.bmm.default", {call["self"], call["mat2"]});
   if (a.size() == 2 && b.size() == 2)
     return groups_of_terms(builder, call);
-  const Expr groups = count_groups(call, a.size() == 3 ? a[0] : b[0]);
-  if (a.size() == 2) {
-    const Argument products = builder.call(
-        "aten.bmm.default", {for_each_group(builder, call["self"], groups), call["mat2"]});
-    return own_rows(builder, call, products, some_group_of_each(builder, call, a[0], groups));
-  }
-  const Argument products = builder.call(
-      "aten.bmm.default", {call["self"], for_each_group(builder, call["mat2"], groups)});
-  const Argument turned = builder.call("aten.permute.default", {products, Arguments{0, 2, 1}});
-  const Argument columns =
-      own_rows(builder, call, turned, some_group_of_each(builder, call, b[1], groups));
+  count_groups(call, a.size() == 3 ? a[0] : b[0]);
+  if (a.size() == 2)
+    return product_of_rows(builder, call, call["self"], call["mat2"], dtype);
+  const Argument columns = product_of_rows(
+      builder, call, builder.call("aten.permute.default", {call["mat2"], Arguments{1, 0}}),
+      builder.call("aten.permute.default", {call["self"], Arguments{0, 2, 1}}), dtype);
   return builder.call("aten.permute.default", {columns, Arguments{1, 0}});
 }
 
@@ -146,36 +182,28 @@ Argument scaled_grouped_product(GraphBuilder &builder, const Call &call) {
                   print_sizes(right),
               "give one number a row of the first, and one a column of each second matrix");
   const Argument factor = convert(builder, call["mat2"], DType::bf16);
-  Argument rows = convert(builder, call["self"], DType::bf16);
-  if (!batches)
-    rows = for_each_group(builder, rows, count_groups(call, right[0]));
-  Argument product = builder.call("aten.bmm.dtype", {rows, factor, DType::f32});
-  product =
-      builder.call(kMul, {product, builder.call("aten.unsqueeze.default", {call["scale_b"], 1})});
-  if (!batches)
-    product =
-        own_rows(builder, call, product, some_group_of_each(builder, call, left[0], right[0]));
+  const Argument rows = convert(builder, call["self"], DType::bf16);
+  Argument product, scale;
+  if (batches) {
+    product = builder.call("aten.bmm.dtype", {rows, factor, DType::f32});
+    scale = builder.call("aten.unsqueeze.default", {call["scale_b"], 1});
+  } else {
+    count_groups(call, right[0]);
+    product = product_of_rows(builder, call, rows, factor, DType::f32);
+    scale = builder.call(
+        "aten.index.Tensor",
+        {call["scale_b"], Arguments{some_group_of_each(builder, call, left[0], right[0])}});
+  }
+  product = builder.call(kMul, {product, scale});
   product =
       builder.call(kMul, {product, builder.call("aten.unsqueeze.default", {call["scale_a"], -1})});
   return convert(builder, product, result);
 }
 
-/// `product` of rows in groups, with zeros behind the last group.
-Argument with_empty_end(GraphBuilder &builder, const Call &call, const Argument &product) {
-  const TensorMeta meta = builder.meta(product);
-  const Term end = given(builder, call, "offs").then("aten.select.int", {0, -1});
-  const Term inside = counting(builder, meta.layout.sizes[0], meta.device)
-                          .then("aten.lt.Tensor", {end.value()})
-                          .then("aten.unsqueeze.default", {1});
-  return where(inside, product, 0).as(meta.dtype);
-}
-
 /// [rows, terms] by [groups, terms, columns], the rows in groups, as transformers has it where
 /// PyTorch has no such product.
 Argument experts_product(GraphBuilder &builder, const Call &call) {
-  return with_empty_end(
-      builder, call,
-      builder.call("aten._grouped_mm.default", {call["input"], call["weight"], call["offs"]}));
+  return builder.call("aten._grouped_mm.default", {call["input"], call["weight"], call["offs"]});
 }
 
 /// Of both factors.
@@ -187,7 +215,7 @@ Argument experts_product_gradients(GraphBuilder &builder, const Call &call) {
                                          {call["grad_output"], turned("weight"), call["offs"]});
   const Argument of_weight = builder.call("aten._grouped_mm.default",
                                           {turned("input"), call["grad_output"], call["offs"]});
-  return Arguments{with_empty_end(builder, call, of_input), of_weight};
+  return Arguments{of_input, of_weight};
 }
 
 } // namespace

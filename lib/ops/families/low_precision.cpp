@@ -27,10 +27,13 @@ Argument int8_product(GraphBuilder &builder, const Call &call) {
                   " do not multiply",
               "pass [rows, depth], a weight [columns, depth] and scales [columns]");
   const DType dtype = self.dtype == DType::f64 ? DType::f64 : DType::f32;
-  const Argument left = convert(builder, call["self"], dtype);
+  const bool narrow = tensor::is_reduced_float(self.dtype); // which hold 8 bits exactly
+  const DType factor = narrow ? self.dtype : dtype;
   const Argument right = builder.call("aten.permute.default",
-                                      {convert(builder, call["mat2"], dtype), Arguments{1, 0}});
-  const Argument product = builder.call("aten.mm.default", {left, right});
+                                      {convert(builder, call["mat2"], factor), Arguments{1, 0}});
+  const Argument product =
+      narrow ? builder.call("aten.mm.dtype", {call["self"], right, dtype})
+             : builder.call("aten.mm.default", {convert(builder, call["self"], dtype), right});
   const Argument scaled = builder.call(kMul, {product, convert(builder, call["scales"], dtype)});
   return convert(builder, scaled, self.dtype);
 }

@@ -214,6 +214,25 @@ void add_primitives(Table &table) {
         return contiguous_value(DType::f32, result.layout.sizes, result.device);
       })
       .lowers("mm_of_float8");
+  table.add("tsc::mm_of_int8(Tensor self, Tensor mat2) -> Tensor")
+      .shape([](const Call &call) {
+        const Value value = product_value(call, "self", "mat2", 2);
+        const TensorMeta &result = *value.tensor();
+        return contiguous_value(DType::i32, result.layout.sizes, result.device);
+      })
+      .lowers("mm_of_int8");
+  // Rows in sections, each with a matrix of its own: what grouped products become where the GPU has
+  // kernels for them. `ends`: i32, behind which row each section ends.
+  table
+      .add("tsc::sectioned_mm(Tensor self, Tensor mat2, Tensor ends, ScalarType out_dtype) -> "
+           "Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        return contiguous_value(*call.dtype("out_dtype"),
+                                {self.layout.sizes[0], call.tensor("mat2").layout.sizes[2]},
+                                self.device);
+      })
+      .lowers("sectioned_mm");
   table
       .add_with_in_place("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
                          "alpha=1) -> Tensor")

@@ -269,6 +269,8 @@ void add_products(Table &table) {
       });
   table.add("_int_mm(Tensor self, Tensor mat2) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
+        if (call.tensor("self").dtype == DType::i8 && call.tensor("mat2").dtype == DType::i8)
+          return builder.call("tsc.mm_of_int8.default", {call["self"], call["mat2"]});
         Argument self = convert(builder, call["self"], DType::i32);
         Argument other = convert(builder, call["mat2"], DType::i32);
         return builder.call("aten.mm.default", {self, other});

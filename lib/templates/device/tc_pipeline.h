@@ -163,7 +163,8 @@ TC_FN void tc_barrier_wait(unsigned address, unsigned parity) {
 }
 
 /// Blocks of a cluster: which one this is; where another one's shared memory has what this block
-/// has at `address`; four floats to there. What was stored is seen by threads that have waited for
+/// has at `address`; four floats to there, and
+/// from there. What was stored is seen by threads that have waited for
 /// all that are left of the cluster to arrive.
 TC_FN unsigned tc_cluster_rank() {
   unsigned rank;
@@ -180,6 +181,14 @@ TC_FN void tc_cluster_store(unsigned to, float a, float b, float c, float d) {
                "f"(c), "f"(d)
                : "memory");
 }
+TC_FN float4 tc_cluster_load(unsigned from) {
+  float4 to;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to.x), "=f"(to.y), "=f"(to.z), "=f"(to.w)
+               : "r"(from)
+               : "memory");
+  return to;
+}
 /// An arrival at a barrier of another block of the cluster, or of this one.
 /// Releases nothing to other blocks but that shared memory was read (what does fences memory).
 TC_FN void tc_cluster_barrier_arrive(unsigned address, unsigned rank) {
@@ -189,6 +198,10 @@ TC_FN void tc_cluster_barrier_arrive(unsigned address, unsigned rank) {
 }
 TC_FN void tc_cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+/// The same of a block that has read what others have, and stored nothing for them.
+TC_FN void tc_cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 TC_FN void tc_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 

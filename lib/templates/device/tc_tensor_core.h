@@ -36,6 +36,12 @@ TC_FN void tc_shared_load(float (&to)[4], unsigned from) {
                : "r"(from)
                : "memory");
 }
+TC_FN void tc_shared_load(unsigned (&to)[4], unsigned from) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
 TC_FN void tc_shared_store(unsigned to, unsigned a) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
 }

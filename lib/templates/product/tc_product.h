@@ -21,24 +21,75 @@ TC_FN void tc_product_place(int block, int row_tiles, int column_tiles, int &row
   column = rest / height;
 }
 
-/// Which product of a batch, and which tile of it.
+/// A tile of results, and what it is the product of.
 struct tc_product_tile_place {
-  int batch, row_tile, column_tile;
+  int matrix;             // of a batch, or of a section
+  int first_row, end_row; // of the left operand; rows from end_row on are not this product's
+  int above;              // rows of results before the left operand's first
+  int first_column;
+  bool is_empty; // the sum of nothing
 };
-template <class Tile, int Rows = Tile::rows>
-TC_FN tc_product_tile_place tc_product_place_of(int tile, int rows, int columns) {
-  const int row_tiles = (rows + Rows - 1) / Rows,
-            column_tiles = (columns + Tile::columns - 1) / Tile::columns,
-            batch = tile / (row_tiles * column_tiles);
-  tc_product_tile_place place = {batch, 0, 0};
-  tc_product_place(tile - batch * row_tiles * column_tiles, row_tiles, column_tiles, place.row_tile,
-                   place.column_tile);
-  return place;
+
+/// The rows of a batch of products, one product's below the other's.
+struct tc_product_batches {
+  int rows, batches; // of one product; products
+  template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int columns) const {
+    return (rows + Rows - 1) / Rows * ((columns + Tile::columns - 1) / Tile::columns) * batches;
+  }
+  template <class Tile, int Rows = Tile::rows>
+  TC_MEMBER tc_product_tile_place place(int tile, int columns) const {
+    const int row_tiles = (rows + Rows - 1) / Rows,
+              column_tiles = (columns + Tile::columns - 1) / Tile::columns,
+              batch = tile / (row_tiles * column_tiles);
+    int row, column;
+    tc_product_place(tile - batch * row_tiles * column_tiles, row_tiles, column_tiles, row, column);
+    return {batch, row * Rows, rows, batch * rows, column * Tile::columns, false};
+  }
+};
+
+/// The tile of a section, its rows from `start` on, that comes `tile` tiles after its first one.
+template <class Tile, int Rows>
+TC_FN tc_product_tile_place tc_product_section_place(int tile, int section, int start, int end,
+                                                     int columns, bool is_empty) {
+  int row, column;
+  tc_product_place(tile, (end - start + Rows - 1) / Rows,
+                   (columns + Tile::columns - 1) / Tile::columns, row, column);
+  return {is_empty ? 0 : section, start + row * Rows, end, 0, column * Tile::columns, is_empty};
 }
-template <class Tile, int Rows = Tile::rows>
-TC_FN int tc_product_tiles(int rows, int columns, int batches) {
-  return (rows + Rows - 1) / Rows * ((columns + Tile::columns - 1) / Tile::columns) * batches;
-}
+/// Rows in sections, each of which has a matrix of its own: `ends` says behind which row each of
+/// the `count` ends. An end before the last one, or behind all rows, is taken for that. What is
+/// behind the last section is zeros.
+struct tc_product_sections {
+  const int *ends;
+  int count, rows;
+  TC_MEMBER int end(int section, int start) const {
+    if (section >= count)
+      return rows;
+    const int end = ends[section];
+    return end < start ? start : end < rows ? end : rows;
+  }
+  template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int columns) const {
+    int row_tiles = 0;
+    for (int i = 0, start = 0; i <= count; ++i) {
+      const int stop = end(i, start);
+      row_tiles += (stop - start + Rows - 1) / Rows;
+      start = stop;
+    }
+    return row_tiles * ((columns + Tile::columns - 1) / Tile::columns);
+  }
+  template <class Tile, int Rows = Tile::rows>
+  TC_MEMBER tc_product_tile_place place(int tile, int columns) const {
+    const int across = (columns + Tile::columns - 1) / Tile::columns;
+    int section = 0, start = 0, stop = end(0, 0);
+    for (; section < count && tile >= (stop - start + Rows - 1) / Rows * across; ++section) {
+      tile -= (stop - start + Rows - 1) / Rows * across;
+      start = stop;
+      stop = end(section + 1, start);
+    }
+    return tc_product_section_place<Tile, Rows>(tile, section, start, stop, columns,
+                                                section == count);
+  }
+};
 
 #ifndef TC_DEVICE
 
@@ -64,21 +115,20 @@ TC_FN void tc_operand_block(const Operand &operand, int row, int last_row, int t
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_right,
-                              const Finish &finish, int rows, int columns, int terms) {
+TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &all_left,
+                              const Right &all_right, const Finish &finish, int columns,
+                              int all_terms) {
   if (threadIdx.x != 0)
     return;
   constexpr int word = tc_product_kind<T>::word;
-  const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
-  const int row_tile = place.row_tile, column_tile = place.column_tile;
-  const Left left = tc_operand_of(all_left, place.batch);
-  const Right right = tc_operand_of(all_right, place.batch);
-  const int above = place.batch * rows; // rows of results
-  const int row_end = (row_tile + 1) * Tile::rows < rows ? (row_tile + 1) * Tile::rows : rows;
+  const Left left = tc_operand_of(all_left, place.matrix);
+  const Right right = tc_operand_of(all_right, place.matrix);
+  const int terms = place.is_empty ? 0 : all_terms, rows = place.end_row, above = place.above;
+  const int row_end = place.first_row + Tile::rows < rows ? place.first_row + Tile::rows : rows;
   const int column_end =
-      (column_tile + 1) * Tile::columns < columns ? (column_tile + 1) * Tile::columns : columns;
-  for (int row8 = row_tile * Tile::rows; row8 < row_end; row8 += 8)
-    for (int column = column_tile * Tile::columns; column < column_end; column += 8) {
+      place.first_column + Tile::columns < columns ? place.first_column + Tile::columns : columns;
+  for (int row8 = place.first_row; row8 < row_end; row8 += 8)
+    for (int column = place.first_column; column < column_end; column += 8) {
       // Sums of sums: one that goes on for all terms is off by as many roundings of itself.
       constexpr int together = 64; // terms
       float sums[8][8] = {};
@@ -359,25 +409,24 @@ TC_FN void tc_product_by_units(float (&sums)[Tile::row_tiles][N], int steps,
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_right,
-                              const Finish &finish, int rows, int columns, int terms) {
+TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &all_left,
+                              const Right &all_right, const Finish &finish, int columns,
+                              int terms) {
   using kind = tc_product_kind<T>;
   using sizes = tc_product_sums<Tile, kind::by_threads>;
   TC_DYN_SMEM(unsigned char, dynamic);
   // Groups of eight lines start at multiples of 1024 bytes.
   const unsigned start = (tc_shared_address(dynamic) + 1023u) & ~1023u;
-  const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
-  const Left left = tc_operand_of(all_left, place.batch);
-  const Right right = tc_operand_of(all_right, place.batch);
-  const int first_row = place.row_tile * Tile::rows,
-            first_column = place.column_tile * Tile::columns, above = place.batch * rows;
+  const Left left = tc_operand_of(all_left, place.matrix);
+  const Right right = tc_operand_of(all_right, place.matrix);
+  const int first_row = place.first_row, first_column = place.first_column;
   typename tc_mover<T, Tile::rows, Left, false>::type left_mover;
   typename tc_mover<T, Tile::columns, Right, true>::type right_mover;
   left_mover.start(left, first_row);
   right_mover.start(right, first_column);
 
   float sums[sizes::rows][sizes::columns];
-  const int steps = (terms + kind::terms - 1) / kind::terms;
+  const int steps = place.is_empty ? 0 : (terms + kind::terms - 1) / kind::terms;
   const auto stage_of = [&](int step) {
     return start + static_cast<unsigned>(step % Tile::stages * Tile::stage_bytes);
   };
@@ -402,8 +451,8 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
       tc_clear_sums(sums);
     tc_product_stage<Tile>(sums, staged);
   }
-  tc_product_finish<Tile, kind::threads>(staged, finish, above + first_row, first_column,
-                                         above + rows, columns);
+  tc_product_finish<Tile, kind::threads>(staged, finish, place.above + first_row, first_column,
+                                         place.above + place.end_row, columns);
 }
 
 #endif
@@ -413,6 +462,7 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
                       int columns, int terms, int = 1) {
-  tc_product_of_tile<Tile, T>(static_cast<int>(blockIdx.x), left, right, finish, rows, columns,
-                              terms);
+  const tc_product_batches all = {rows, 1};
+  tc_product_of_tile<Tile, T>(all.place<Tile>(static_cast<int>(blockIdx.x), columns), left, right,
+                              finish, columns, terms);
 }

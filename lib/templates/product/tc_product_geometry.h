@@ -36,6 +36,69 @@ TC_CONSTEXPR int tc_product_shared_bytes(int rows, int columns, int stages) {
   return (operands > results ? operands : results) + tc_product_lines;
 }
 
+// ---- few rows (tc_product_few.h): the warps of a block have tiles of 16 columns, or share the
+// terms
+
+constexpr int tc_few_rows_warps = 8; // of a block
+constexpr int tc_few_rows_threads = tc_few_rows_warps * 32;
+constexpr int tc_few_rows_depth = 4; // steps whose weights are there or on their way
+/// Bytes of the left operand that come at once: all of a block's, or two parts in turns.
+constexpr int tc_few_rows_barriers = 16; // bytes: one for each stage
+constexpr int tc_few_rows_all = 32768, tc_few_rows_part = 12288;
+
+TC_CONSTEXPR int tc_few_rows_of(int row_tiles) { return row_tiles * 8; }
+TC_CONSTEXPR int tc_few_rows_columns_of(int column_tiles, int across) {
+  return column_tiles * 16 * across;
+}
+/// Whether a warp brings lines of 128 bytes of its columns, which four lanes share: of runs of two
+/// words (16 bytes each). Else every lane brings its own (bytes of 11008 x 4096 weights: 23.5
+/// us, 25.6 in lines; 16 bits 55.5, 34.2).
+TC_CONSTEXPR bool tc_few_rows_in_lines(int words) { return words == 2; }
+/// Where `down` warps share the terms, each of whose lanes has runs of `run`: steps of
+/// each warp, and those of a block's, at most.
+TC_CONSTEXPR int tc_few_rows_steps(int terms, int down, int run) {
+  return (terms + down * 4 * run - 1) / (down * 4 * run);
+}
+TC_CONSTEXPR int tc_few_rows_own_steps(int terms, int down, int run, int splits) {
+  return (tc_few_rows_steps(terms, down, run) + splits - 1) / splits;
+}
+/// Steps of a stage of the left operand: whole lines of shared memory.
+TC_CONSTEXPR int tc_few_rows_stage(int rows, int terms, int down, int run, int splits) {
+  const int lines = down * 4 * run % 64 == 0 ? 1 : 2, step = rows * down * 8 * run,
+            own = (tc_few_rows_own_steps(terms, down, run, splits) + lines - 1) / lines * lines,
+            fit = tc_few_rows_part / step / lines * lines;
+  return own * step <= tc_few_rows_all ? own : fit > lines ? fit : lines;
+}
+TC_CONSTEXPR int tc_few_rows_stages(int rows, int terms, int down, int run, int splits) {
+  return tc_few_rows_stage(rows, terms, down, run, splits) <
+                 tc_few_rows_own_steps(terms, down, run, splits)
+             ? 2
+             : 1;
+}
+TC_CONSTEXPR int tc_few_rows_stage_bytes(int rows, int terms, int down, int run, int splits) {
+  return tc_few_rows_stage(rows, terms, down, run, splits) * down * 4 * run * rows * 2;
+}
+/// Floats from one row of results to the next.
+TC_CONSTEXPR int tc_few_rows_result_pitch(int columns) { return columns + 4; }
+/// Bytes of a warp's 16 columns in a step.
+TC_CONSTEXPR int tc_few_rows_slot(int words) {
+  return tc_few_rows_in_lines(words) ? 16 * tc_product_line : words * 2 * 32 * tc_product_word;
+}
+/// Dynamic shared memory of a block: the stages and what threads bring of weights, `words` times 16
+/// bytes of each run, or, after them, the sums of each warp.
+TC_CONSTEXPR int tc_few_rows_bytes(int row_tiles, int column_tiles, int across, int splits,
+                                   int terms, int run, int words) {
+  const int rows = tc_few_rows_of(row_tiles), down = tc_few_rows_warps / across;
+  const int operands =
+      tc_few_rows_stages(rows, terms, down, run, splits) *
+          tc_few_rows_stage_bytes(rows, terms, down, run, splits) +
+      tc_few_rows_depth * column_tiles * tc_few_rows_slot(words) * tc_few_rows_warps +
+      tc_few_rows_barriers;
+  const int results =
+      4 * down * rows * tc_few_rows_result_pitch(tc_few_rows_columns_of(column_tiles, across));
+  return (operands > results ? operands : results) + tc_product_lines;
+}
+
 // ---- where groups of warps divide the work (sm_90a): one of four warps brings operands, two
 // multiply
 
@@ -48,6 +111,10 @@ constexpr int tc_product_piece = 64; // columns of 16 rows that a warp stages at
 constexpr int tc_product_piece_pitch = tc_product_piece + 8;
 constexpr int tc_product_staged_bytes = 4 * 16 * tc_product_piece_pitch; // of a warp
 constexpr int tc_product_barriers = 256; // bytes, more than there are
+
+constexpr int tc_product_most_sections = 1024; // of a product's rows
+/// Of the table that says where `count` sections begin.
+TC_CONSTEXPR int tc_product_section_bytes(int count) { return count > 0 ? (count + 2) * 8 : 0; }
 
 /// Where `splits` blocks share a tile's terms: bytes of the sums that one of them gets from others,
 /// of half the tile; they lie where the stages were.

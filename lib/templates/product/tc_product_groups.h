@@ -18,16 +18,17 @@
 
 /// The same without wgmma: on the host, and where a program meets another device than it was
 /// planned for.
-template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Finish &finish,
-                                int rows, int columns, int terms, int batches = 1) {
+template <class Tile, class T, class Left, class Right, class Finish, class Rows>
+TC_FN void tc_product_of_rows(const Left &left, const Right &right, const Finish &finish,
+                              const Rows &rows, int columns, int terms) {
 #ifdef TC_DEVICE
   if (threadIdx.x >= tc_product_threads)
     return;
 #endif
-  const int tiles = tc_product_tiles<Tile>(rows, columns, batches);
+  const int tiles = rows.template tiles<Tile>(columns);
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    tc_product_of_tile<Tile, T>(tile, left, right, finish, rows, columns, terms);
+    tc_product_of_tile<Tile, T>(rows.template place<Tile>(tile, columns), left, right, finish,
+                                columns, terms);
 #ifdef TC_DEVICE
     __syncthreads(); // shared memory is written again
 #endif
@@ -49,31 +50,90 @@ template <class Tile> struct tc_product_places {
   TC_MEMBER unsigned barrier(int i) const {
     return staged(tc_product_multiplying / 32) + static_cast<unsigned>(i) * 8;
   }
+  /// Of the sections that rows are in.
+  TC_MEMBER unsigned table() const { return barrier(0) + tc_product_barriers; }
   TC_MEMBER unsigned full(int stage) const { return barrier(stage); }
   TC_MEMBER unsigned free(int stage) const { return barrier(Tile::stages + stage); }
 };
 
+/// What blocks ask for the rows of tiles. Of sections a table in shared memory: of each, and of
+/// what is behind the last one, how many tiles and rows come before it; then how many there are.
+struct tc_product_table {
+  const int2 *sections; // x: tiles; y: rows
+  int count;            // of sections
+  template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int) const {
+    return sections[count + 1].x;
+  }
+  template <class Tile, int Rows = Tile::rows>
+  TC_MEMBER tc_product_tile_place place(int tile, int columns) const {
+    int section = 0, end = count + 1; // the last one that begins at `tile` or before is not empty
+    while (end - section > 1) {
+      const int middle = (section + end) / 2;
+      (sections[middle].x <= tile ? section : end) = middle;
+    }
+    const int2 own = sections[section];
+    return tc_product_section_place<Tile, Rows>(tile - own.x, section, own.y,
+                                                sections[section + 1].y, columns, section == count);
+  }
+};
+/// Before the first barrier of the block, by all of its threads.
+template <class Tile>
+TC_FN tc_product_batches tc_product_table_of(const tc_product_batches &batches, void *, int) {
+  return batches;
+}
+template <class Tile>
+TC_FN tc_product_table tc_product_table_of(const tc_product_sections &sections, void *memory,
+                                           int columns) {
+  static_assert(!Tile::pair && !Tile::turns && Tile::splits == 1,
+                "how many tiles there are is known in the kernel alone");
+  int2 *table = static_cast<int2 *>(memory);
+  const int lane = static_cast<int>(threadIdx.x),
+            across = (columns + Tile::columns - 1) / Tile::columns;
+  int start = 0, tiles = 0; // of the sections before
+  for (int first = 0; lane < 32 && first <= sections.count; first += 32) {
+    const int section = first + lane;
+    int end = section < sections.count ? sections.ends[section] : sections.rows;
+    end = end < start ? start : end < sections.rows ? end : sections.rows;
+    TC_UNROLL
+    for (int step = 1; step < 32; step *= 2) { // no section ends before another one does
+      const int before = __shfl_up_sync(0xffffffffu, end, step);
+      end = lane >= step && before > end ? before : end;
+    }
+    const int above = __shfl_up_sync(0xffffffffu, end, 1), own_start = lane > 0 ? above : start;
+    int own = (end - own_start + Tile::rows - 1) / Tile::rows * across, total = own;
+    TC_UNROLL
+    for (int step = 1; step < 32; step *= 2) {
+      const int before = __shfl_up_sync(0xffffffffu, total, step);
+      total += lane >= step ? before : 0;
+    }
+    if (section <= sections.count) {
+      table[section] = make_int2(tiles + total - own, own_start);
+      if (section == sections.count)
+        table[section + 1] = make_int2(tiles + total, sections.rows);
+    }
+    start = __shfl_sync(0xffffffffu, end, 31);
+    tiles += __shfl_sync(0xffffffffu, total, 31);
+  }
+  return {table, sections.count};
+}
+
 /// The tiles of a block, in the order that all blocks follow together; or every `each`-th of them
 /// from `first` on. A pair's tiles lie below each other and count as one here.
-template <class Tile> struct tc_product_walk {
-  int rows, columns, tiles, blocks, each, tile;
-  TC_MEMBER tc_product_walk(int rows, int columns, int batches, int first = 0, int each = 1)
-      : rows(rows), columns(columns),
-        tiles(tc_product_tiles<Tile, Tile::unit_rows>(rows, columns, batches)),
+template <class Tile, class Rows> struct tc_product_walk {
+  const Rows &rows;
+  int columns, tiles, blocks, each, tile;
+  TC_MEMBER tc_product_walk(const Rows &rows, int columns, int first = 0, int each = 1)
+      : rows(rows), columns(columns), tiles(rows.template tiles<Tile, Tile::unit_rows>(columns)),
         blocks(static_cast<int>(gridDim.x) / Tile::unit_blocks), each(each),
         tile(static_cast<int>(blockIdx.x) / Tile::unit_blocks + first * blocks) {}
   /// Whether the block has a tile behind the last one that next() gave.
   TC_MEMBER bool more() const { return tile - (each - 1) * blocks < tiles; }
-  TC_MEMBER bool next(int &batch, int &first_row, int &first_column) {
+  TC_MEMBER bool next(tc_product_tile_place &place) {
     if (tile >= tiles)
       return false;
-    const tc_product_tile_place place =
-        tc_product_place_of<Tile, Tile::unit_rows>(tile, rows, columns);
-    batch = place.batch;
-    first_row = place.row_tile * Tile::unit_rows;
+    place = rows.template place<Tile, Tile::unit_rows>(tile, columns);
     if (Tile::pair)
-      first_row += static_cast<int>(tc_cluster_rank()) * Tile::rows;
-    first_column = place.column_tile * Tile::columns;
+      place.first_row += static_cast<int>(tc_cluster_rank()) * Tile::rows;
     tile += each * blocks;
     return true;
   }
@@ -170,19 +230,22 @@ template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, O
   TC_MEMBER void move(const Operand &, unsigned, int) const {}
 };
 
-template <class Tile, class T, class Left, class Right>
+template <class Tile, class T, class Left, class Right, class Rows>
 TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &all_left,
-                            const Right &all_right, int rows, int columns, int steps, int batches) {
+                            const Right &all_right, const Rows &rows, int columns, int steps) {
   using arrivals = tc_product_arrivals<T, Left, Right>;
   if (!arrivals::threads && threadIdx.x != 0)
     return;
-  tc_product_walk<Tile> walk(rows, columns, batches);
+  tc_product_walk<Tile, Rows> walk(rows, columns);
   const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
-  int batch, first_row, first_column;
-  while (walk.next(batch, first_row, first_column)) {
-    const Left left = tc_operand_of(all_left, batch);
-    const Right right = tc_operand_of(all_right, batch);
+  tc_product_tile_place place;
+  while (walk.next(place)) {
+    if (place.is_empty)
+      continue;
+    const int matrix = place.matrix, first_row = place.first_row, first_column = place.first_column;
+    const Left left = tc_operand_of(all_left, matrix);
+    const Right right = tc_operand_of(all_right, matrix);
     tc_group_mover<T, Tile::rows, Left> left_mover;
     tc_group_mover<T, Tile::columns, Right> right_mover;
     left_mover.start(left, first_row);
@@ -196,13 +259,13 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
                               (tc_is_mapped<Right> ? Tile::stage_bytes - Tile::left_bytes : 0);
         tc_barrier_expect(full, bytes);
         if constexpr (Tile::pair)
-          tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, batch, first_column,
+          tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
                                               term, full);
         else if constexpr (tc_is_mapped<Right>)
-          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, batch, first_column, term,
-                                         full);
+          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
+                                         term, full);
         if constexpr (tc_is_mapped<Left>)
-          tc_operand_bulk<Tile::rows>(left, stage, batch, first_row, term, full);
+          tc_operand_bulk<Tile::rows>(left, stage, matrix, first_row, term, full);
       }
       right_mover.move(right, stage + Tile::left_bytes, term);
       left_mover.move(left, stage, term);
@@ -301,9 +364,10 @@ TC_FN void tc_product_give_along_rows(const float *staged, const Finish &finish,
     }
   }
 }
-/// One of the parts that a warp's sums are finished in, 16 rows of 64 columns, to shared memory.
+/// One of the parts that a warp's sums are finished in, 16 rows of 64 columns, to shared memory; or
+/// zeros, where nothing was added up.
 template <int Pieces, int M, int N>
-TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged) {
+TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged, bool zeros) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
   for (int p = 0; p < M * Pieces; ++p) // sums are registers, whose numbers are part of the text
@@ -315,7 +379,7 @@ TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged) 
     const int at = (p % Pieces * (tc_product_piece / 8) + i) * 4 + half * 2;
     *reinterpret_cast<float2 *>(staged +
                                 tc_product_staged_at(lane / 4 + half * 8, i * 8 + lane % 4 * 2)) =
-        make_float2(sums[p / Pieces][at], sums[p / Pieces][at + 1]);
+        make_float2(zeros ? 0.0f : sums[p / Pieces][at], zeros ? 0.0f : sums[p / Pieces][at + 1]);
   }
 }
 /// Results of 16 rows, and of 16 a group's rows further, by way of shared memory to `finish`, 64
@@ -325,13 +389,13 @@ TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged) 
 template <class Tile, bool Whole, int M, int N, class Finish>
 TC_FN void tc_product_give(const float (&sums)[M][N], float *staged, const Finish &finish,
                            tc_product_fetched<Finish> &fetched, int first_row, int first_column,
-                           int rows, int columns) {
+                           int rows, int columns, bool zeros) {
   constexpr int pieces = Tile::columns / tc_product_piece, parts = M * pieces;
 #pragma unroll 1
   for (int part = 0; part < parts; ++part) {
     const auto row_of = [&](int p) { return first_row + p / pieces * tc_product_group_rows; };
     const auto column_of = [&](int p) { return first_column + p % pieces * tc_product_piece; };
-    tc_product_stage<pieces>(sums, part, staged);
+    tc_product_stage<pieces>(sums, part, staged, zeros);
     __syncwarp();
     if constexpr (Finish::along_rows)
       tc_product_give_along_rows<Whole>(staged, finish, row_of(part), column_of(part), rows,
@@ -481,9 +545,9 @@ TC_FN void tc_product_add_steps(const tc_product_places<Tile> &places, float (&s
   }
 }
 
-template <class Tile, class T, class Left, class Right, class Finish>
+template <class Tile, class T, class Left, class Right, class Finish, class Rows>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
-                               int rows, int columns, int steps, int batches) {
+                               const Rows &rows, int columns, int steps) {
   const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
             group = thread / 128;
   // The tiles of 64 rows that a group multiplies, and the first of them in the block's tile.
@@ -493,16 +557,18 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
       reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
-  tc_product_walk<Tile> walk(rows, columns, batches, turns ? group : 0, turns ? 2 : 1);
-  const tc_product_share<Tile> share(steps);
+  tc_product_walk<Tile, Rows> walk(rows, columns, turns ? group : 0, turns ? 2 : 1);
+  const tc_product_share<Tile> all(steps);
   tc_ring<Tile::stages> ring;
   if (turns && group == 1) { // the first turn is the other group's
     ring.skip(steps);
     tc_group_arrive(tc_product_turn, tc_product_multiplying);
   }
-  int batch, first_row, first_column;
-  while (walk.next(batch, first_row, first_column)) {
-    const int above = batch * rows, end = above + rows; // of all results
+  tc_product_tile_place place;
+  while (walk.next(place)) {
+    const int first_row = place.first_row, first_column = place.first_column;
+    const int above = place.above, end = above + place.end_row; // of all results
+    const int first_step = all.begin, last_step = place.is_empty ? first_step : all.end;
     if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
       tc_group_sync(tc_product_turn + group, tc_product_multiplying);
     constexpr bool apart = tc_product_kind<T>::apart;
@@ -518,15 +584,15 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     unsigned before = 0; // barrier of the stage that is still being multiplied
     if constexpr (apart) {
       tc_clear_sums(sums);
-      tc_product_add_steps<Tile, T>(places, sums, own, share.end - share.begin, next_stage);
+      tc_product_add_steps<Tile, T>(places, sums, own, last_step - first_step, next_stage);
     } else {
-      for (int step = share.begin; step < share.end; ++step) {
+      for (int step = first_step; step < last_step; ++step) {
         const int stage = next_stage();
         const unsigned at = places.stage(stage);
         tc_product_start_step<T, Left::deep, Right::deep>(
             sums, tc_wgmma_descriptor(at + own * tc_product_block, tc_product_block),
-            tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == share.begin);
-        if (step > share.begin) {
+            tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == first_step);
+        if (step > first_step) {
           tc_wgmma_wait<1>();
           tc_product_free<Tile>(before);
         }
@@ -542,9 +608,9 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     tc_product_fetched<Finish> fetched;
     fetched.template fetch<false>(finish, group_row, first_column, end, columns);
     tc_wgmma_wait<0>();
-    if (!apart && share.end > share.begin)
+    if (!apart && last_step > first_step)
       tc_product_free<Tile>(before);
-    if (share.end == share.begin)
+    if (all.end == all.begin)
       tc_clear_sums(sums);
     if constexpr (Tile::splits > 1) {
       TC_UNROLL
@@ -553,22 +619,23 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       if (!tc_product_join<Tile>(sums, places.stage(0), group))
         return;
     }
-    const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
+    const bool whole =
+        first_row + Tile::rows <= place.end_row && first_column + Tile::columns <= columns;
     TC_UNROLL
     for (int m = 0; m < row_tiles; ++m)
       tc_wgmma_hold(sums[m]);
     if (whole)
       tc_product_give<Tile, true>(sums, staged, finish, fetched, group_row, first_column, end,
-                                  columns);
+                                  columns, place.is_empty);
     else
       tc_product_give<Tile, false>(sums, staged, finish, fetched, group_row, first_column, end,
-                                   columns);
+                                   columns, place.is_empty);
   }
 }
 
-template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Finish &finish,
-                                int rows, int columns, int terms, int batches = 1) {
+template <class Tile, class T, class Left, class Right, class Finish, class Rows>
+TC_FN void tc_product_of_rows(const Left &left, const Right &right, const Finish &finish,
+                              const Rows &all_rows, int columns, int terms) {
   TC_DYN_SMEM(unsigned char, dynamic);
   const tc_product_places<Tile> places{(tc_shared_address(dynamic) + 1023u) & ~1023u};
   using arrivals = tc_product_arrivals<T, Left, Right>;
@@ -584,6 +651,8 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
     }
     tc_barrier_fence_init();
   }
+  const auto rows = tc_product_table_of<Tile>(
+      all_rows, dynamic + (places.table() - tc_shared_address(dynamic)), columns);
   if constexpr (Tile::pair) {
     static_assert(tc_is_mapped<Right>, "bulk copies reach two blocks");
     tc_cluster_arrive();
@@ -594,10 +663,10 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
   const int steps = (terms + tc_product_kind<T>::terms - 1) / tc_product_kind<T>::terms;
   if (threadIdx.x < tc_product_bringing) {
     tc_registers_give<arrivals::giving>();
-    tc_product_bring<Tile, T>(places, left, right, rows, columns, steps, batches);
+    tc_product_bring<Tile, T>(places, left, right, rows, columns, steps);
   } else {
     tc_registers_take<arrivals::taking>();
-    tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps, batches);
+    tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps);
     if constexpr (Tile::pair) { // the other block's copies and arrivals still come here
       tc_cluster_arrive();
       tc_cluster_wait();
@@ -606,3 +675,18 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
 }
 
 #endif
+
+/// A batch of products.
+template <class Tile, class T, class Left, class Right, class Finish>
+TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Finish &finish,
+                                int rows, int columns, int terms, int batches = 1) {
+  tc_product_of_rows<Tile, T>(left, right, finish, tc_product_batches{rows, batches}, columns,
+                              terms);
+}
+/// Rows in sections, a matrix for each.
+template <class Tile, class T, class Left, class Right, class Finish>
+TC_FN void tc_product_in_sections(const Left &left, const Right &right, const Finish &finish,
+                                  const int *ends, int sections, int rows, int columns, int terms) {
+  tc_product_of_rows<Tile, T>(left, right, finish, tc_product_sections{ends, sections, rows},
+                              columns, terms);
+}

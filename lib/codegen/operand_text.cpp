@@ -1,0 +1,324 @@
+#include "codegen/operand_text.h"
+
+#include "codegen/expression.h"
+#include "codegen/plan_steps.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int kRuns[] = {16, 32, 8}; // 8 where terms do not divide: lanes meet in banks
+constexpr int64_t kAccess = 16;      // bytes
+constexpr size_t kMostValues = 4096;
+
+bool is_load(const Value &value) { return value.op == Op::load; }
+
+/// The largest of a value that is an integer and never negative, as far as its dtype or a mask
+/// says.
+std::optional<int64_t> most_of(const KernelGraph &graph, ValueId id) {
+  const Value &value = graph[id];
+  if (value.op == Op::bitwise_and)
+    for (const ValueId arg : value.args)
+      if (const auto *mask = std::get_if<int64_t>(&graph[arg].constant);
+          mask && graph[arg].op == Op::constant && *mask >= 0)
+        return *mask;
+  if (value.op == Op::bitwise_right_shift && graph[value.args[1]].op == Op::constant)
+    if (const auto *by = std::get_if<int64_t>(&graph[value.args[1]].constant);
+        by && *by >= 0 && *by < 32)
+      if (const auto most = most_of(graph, value.args[0]))
+        return *most >> *by;
+  if (value.dtype == DType::u8)
+    return 255;
+  return std::nullopt;
+}
+
+/// 8-bit floats that the GPU converts; all types of floats hold them exactly.
+bool converts_pairs(DType dtype) { return dtype == DType::f8e4m3fn || dtype == DType::f8e5m2; }
+
+/// What pairs of integers of few bits hold exactly (tc_small_pair).
+int64_t most_of_pairs(DType dtype) { return dtype == DType::f16 ? 1023 : 127; }
+
+/// Values as text, in order.
+class Lines {
+public:
+  Lines(const KernelGraph &graph, std::map<ValueId, std::string> loaded,
+        std::function<std::string(const Value &)> memory_of)
+      : graph_(graph), texts_(std::move(loaded)), memory_of_(std::move(memory_of)) {}
+
+  std::string text;
+
+  void define(ValueId id, const std::string &said) {
+    const std::string name = "t" + std::to_string(next_++);
+    text += "    const " + std::string(value_type(graph_[id].dtype)) + " " + name + " = " + said +
+            ";\n";
+    texts_[id] = name;
+  }
+  /// Two elements' values as a pair of `dtype`: what is computed in that type alike for both is
+  /// computed for both at once.
+  std::string pair(ValueId a, ValueId b, DType dtype) {
+    const std::string type = std::string(storage_type(dtype)) + "{}, ";
+    const Value &first = graph_[a], &second = graph_[b];
+    if (const auto known = pairs_.find({a, b}); known != pairs_.end())
+      return known->second;
+    std::string said;
+    const bool alike = a != b && first.op == second.op && first.dtype == dtype &&
+                       second.dtype == dtype && first.args.size() == second.args.size();
+    const auto are_of = [&](const Value &value) {
+      return std::all_of(value.args.begin(), value.args.end(),
+                         [&](ValueId arg) { return graph_[arg].dtype == dtype; });
+    };
+    const auto is_small = [&](const Value &value) {
+      const auto most = most_of(graph_, value.args[0]);
+      return !tensor::is_floating(graph_[value.args[0]].dtype) && most &&
+             *most <= most_of_pairs(dtype);
+    };
+    if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))
+      said =
+          "tc_small_pair(" + type + integer(first.args[0]) + ", " + integer(second.args[0]) + ")";
+    else if (alike && are_of(first) && are_of(second) &&
+             (first.op == Op::add || first.op == Op::sub || first.op == Op::mul))
+      said = "tc_pair_" + std::string(ir::op_name(first.op)) + "(" + type +
+             pair(first.args[0], second.args[0], dtype) + ", " +
+             pair(first.args[1], second.args[1], dtype) + ")";
+    else
+      said = "tc_pack(" + type + needed(a) + ", " + needed(b) + ")";
+    const std::string name = "p" + std::to_string(pairs_.size());
+    text += "    const unsigned " + name + " = " + said + ";\n";
+    pairs_[{a, b}] = name;
+    return name;
+  }
+  /// Defines a value, and before it what it is computed from.
+  std::string needed(ValueId id) {
+    const Value &value = graph_[id];
+    if (value.op == Op::constant || has(id))
+      return use(id);
+    for (const ValueId arg : value.args)
+      needed(arg);
+    if (value.guard != ir::kNone)
+      needed(value.guard);
+    if (value.op == Op::index_expr)
+      define(id, "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
+                     symbolic::print_cpp(value.index, graph_.ranges) + ")");
+    else if (is_load(value))
+      define(id, use(value.guard) + " ? tc_get(" + memory_of_(value) + "[" +
+                     symbolic::print_cpp(value.index, graph_.ranges) +
+                     "]) : " + std::string(value_type(value.dtype)) + "{}");
+    else
+      define(id, computed(id));
+    return use(id);
+  }
+  std::string use(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == Op::constant)
+      return literal(value.constant, value.dtype);
+    return texts_.at(id);
+  }
+  bool has(ValueId id) const { return texts_.count(id) != 0; }
+  std::string computed(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == Op::to_dtype && tensor::is_floating(value.dtype) && value.dtype != DType::f64 &&
+        !tensor::is_floating(graph_[value.args[0]].dtype))
+      if (const std::string exact = small_float(value.args[0], value.dtype); !exact.empty())
+        return exact;
+    if (value.op == Op::to_dtype && tensor::is_floating(value.dtype) && value.dtype != DType::f64 &&
+        converts_pairs(graph_[value.args[0]].dtype) && !tensor::is_float8(value.dtype))
+      return use(value.args[0]);
+    std::vector<ArgumentText> arguments;
+    for (const ValueId arg : value.args)
+      arguments.push_back({use(arg), graph_[arg].dtype});
+    return operation_text(value, arguments);
+  }
+  /// What loads of a vector's bytes are: the vector and the place in it.
+  std::map<ValueId, std::pair<std::string, int>> bytes;
+
+private:
+  const KernelGraph &graph_;
+  std::map<ValueId, std::string> texts_;
+  std::map<std::pair<ValueId, ValueId>, std::string> pairs_;
+  std::function<std::string(const Value &)> memory_of_;
+  size_t next_ = 0;
+
+  std::string integer(ValueId id) { return "static_cast<unsigned>(" + needed(id) + ")"; }
+
+  /// An integer of few bits as a float, without the unit that converts, of which there are few. All
+  /// types of floats hold 8 bits exactly.
+  std::string small_float(ValueId id, DType as) const {
+    if (const auto byte = bytes.find(id); byte != bytes.end())
+      return "tc_float_of<" + std::to_string(byte->second.second) + ">(" + byte->second.first + ")";
+    const auto most = most_of(graph_, id);
+    const int64_t exact = tensor::is_reduced_float(as) ? 256 : (1 << 23) - 1;
+    return most && *most <= exact ? "tc_small_float(" + use(id) + ")" : "";
+  }
+};
+
+} // namespace
+
+std::optional<OperandText> OperandText::make(const ir::Module &module, KernelGraph graph,
+                                             Expr column, Expr term, int64_t terms) {
+  if (graph.stores.size() != 1 ||
+      std::any_of(graph.values.begin(), graph.values.end(),
+                  [](const Value &value) { return value.op == Op::set_indirect; }))
+    return std::nullopt;
+  const ValueId stored = graph.stores[0];
+  std::optional<OperandText> best;
+  for (const int run : kRuns) {
+    if (terms % run != 0 || (run == 8 && best))
+      continue;
+    KernelGraph split = graph;
+    const Expr within = unused_variable(split);
+    split.element_variables = {column, term, within};
+    split.element_sizes = {graph.element_sizes[0], Expr(terms / run), Expr(run)};
+    split.ranges.set_size(term, Expr(terms / run));
+    split.ranges.set_size(within, Expr(run));
+    for (Value &value : split.values)
+      value.index = symbolic::simplify(
+          symbolic::substitute(value.index, {{term, term * Expr(run) + within}}), split.ranges);
+    std::optional<Unrolled> unrolled = unroll(split, 2, kMostValues);
+    if (!unrolled)
+      break;
+    OperandText text;
+    text.run_ = run;
+    text.graph_ = std::move(unrolled->graph);
+    const std::vector<ValueId> &stores = unrolled->copies[stored];
+    if (stores.size() != static_cast<size_t>(run))
+      break;
+    for (const ValueId store : stores)
+      text.results_.push_back(text.graph_[store].args[0]);
+    text.find_loads(module);
+    const bool better = !best || text.widest_ > best->widest_;
+    if (better)
+      best = std::move(text);
+    if (best->widest_ >= kAccess)
+      break;
+  }
+  return best;
+}
+
+void OperandText::find_loads(const ir::Module &module) {
+  std::vector<bool> used(graph_.values.size(), false);
+  for (const ValueId result : results_)
+    used[result] = true;
+  for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;)
+    if (used[id]) {
+      for (const ValueId arg : graph_[id].args)
+        used[arg] = true;
+      if (graph_[id].guard != ir::kNone)
+        used[graph_[id].guard] = true;
+    }
+  // Loads of one buffer, by how far they are from the first one.
+  std::vector<std::map<int64_t, ValueId>> families;
+  for (ValueId id = 0; id < graph_.values.size(); ++id) {
+    const Value &value = graph_[id];
+    if (!used[id] || !is_load(value) || value.guard != ir::kNone)
+      continue;
+    bool found = false;
+    for (auto &family : families) {
+      const Value &first = graph_[family.at(0)];
+      if (first.buffer != value.buffer)
+        continue;
+      const auto apart = symbolic::simplify(value.index - first.index, graph_.ranges).as_integer();
+      if (apart && family.count(*apart) == 0) {
+        family[*apart] = id;
+        found = true;
+        break;
+      }
+    }
+    if (!found)
+      families.push_back({{0, id}});
+  }
+  for (const auto &family : families)
+    for (auto at = family.begin(); at != family.end();) {
+      const auto size = static_cast<int64_t>(
+          tensor::size_in_bytes(module.buffer(graph_[at->second].buffer).dtype));
+      int64_t width = std::max<int64_t>(1, kAccess / size);
+      const auto fits = [&] {
+        for (int64_t i = 0; i < width; ++i)
+          if (family.count(at->first + i) == 0)
+            return false;
+        return symbolic::known_multiple_of(graph_[at->second].index, width, graph_.ranges);
+      };
+      while (width > 1 && !fits())
+        width /= 2;
+      Load load;
+      load.name = "v" + std::to_string(loads_.size());
+      for (int64_t i = 0; i < width; ++i, ++at)
+        load.elements.push_back(at->second);
+      load.is_word = width * size == kAccess;
+      words_ += load.is_word ? 1 : 0;
+      widest_ = std::max(widest_, width * size);
+      loads_.push_back(std::move(load));
+    }
+}
+
+double OperandText::instructions() const {
+  return static_cast<double>(graph_.values.size()) / run_;
+}
+
+std::string OperandText::print(const ir::Module &module, const Parameters &parameters,
+                               DType factor) const {
+  const std::string count = std::to_string(run_);
+  std::string places, taken, members, values;
+  std::map<ValueId, std::string> texts;
+  std::map<ValueId, std::pair<std::string, int>> bytes;
+  const auto address = [&](ValueId id) {
+    return parameters.name_of(module.storage_of(graph_[id].buffer)) + " + " +
+           symbolic::print_cpp(graph_[id].index, graph_.ranges);
+  };
+  int word = 0;
+  for (const Load &load : loads_) {
+    const DType dtype = module.buffer(graph_[load.elements[0]].buffer).dtype;
+    const std::string type(storage_type(dtype)), width = std::to_string(load.elements.size());
+    if (load.is_word) {
+      const std::string number = std::to_string(word++);
+      places += "    at[" + number + "] = " + address(load.elements[0]) + ";\n";
+      taken += "    const tc_vec<" + type + ", " + width + "> " + load.name + " = tc_few_rows_as<" +
+               type + ">(words[" + number + "]);\n";
+    } else {
+      members += "    tc_vec<" + type + ", " + width + "> " + load.name + ";\n";
+      values += (values.empty() ? "" : ", ") + std::string("tc_constant_vec<") + width + ">(" +
+                address(load.elements[0]) + ")";
+    }
+    const std::string from = (load.is_word ? "" : "ahead.") + load.name;
+    for (size_t i = 0; i < load.elements.size(); ++i) {
+      texts[load.elements[i]] = "tc_get(" + from + ".at[" + std::to_string(i) + "])";
+      if ((dtype == DType::i8 || dtype == DType::u8) && load.elements.size() % 4 == 0)
+        bytes[load.elements[i]] = {from, static_cast<int>(i)};
+      if (converts_pairs(dtype) && load.elements.size() % 2 == 0)
+        texts[load.elements[i]] = "tc_float_of<" + std::to_string(i) + ">(" + from + ")";
+    }
+  }
+  const std::string words = std::to_string(word), held = std::to_string(std::max(1, word));
+  const auto function = [&](bool pairs) {
+    Lines lines(graph_, texts, [&](const Value &value) {
+      return parameters.name_of(module.storage_of(value.buffer));
+    });
+    lines.bytes = bytes;
+    std::string results;
+    const size_t each = pairs ? 2 : 1;
+    const std::string given = pairs ? "factors" : "values";
+    for (size_t i = 0; i + each <= results_.size(); i += each)
+      results +=
+          "    " + given + "[" + std::to_string(i / each) + "] = " +
+          (pairs ? lines.pair(results_[i], results_[i + 1], factor)
+                 : converted(lines.needed(results_[i]), graph_[results_[i]].dtype, DType::f32)) +
+          ";\n";
+    return "  TC_MEMBER void " + given + "(const tc_few_rows_word (&words)[" + held +
+           "], const narrow &ahead, int column, int term, " + (pairs ? "unsigned" : "float") +
+           " (&" + given + ")[" + std::to_string(results_.size() / each) + "]) const {\n" + taken +
+           lines.text + results + "  }\n";
+  };
+  return "  static constexpr int run = " + count + ", words = " + words + ";\n  struct narrow {\n" +
+         members + "  };\n  TC_MEMBER void places(int column, int term, const void *(&at)[" + held +
+         "]) const {\n" + places +
+         "  }\n  TC_MEMBER narrow ahead(int column, int term) const {\n    return {" + values +
+         "};\n  }\n#ifdef TC_DEVICE\n" + function(true) + "#else\n" + function(false) + "#endif\n";
+}
+
+} // namespace tsc::codegen

@@ -1,0 +1,49 @@
+// The text of a product's right operand that is computed as it is read: runs of terms of a column,
+// every element of a run written out, so that what memory holds packed (8 bits, 4 bits) is loaded
+// in whole words and conditions on places are decided. The type that tc_product_few.h takes.
+#pragma once
+
+#include "codegen/kernel_graph.h"
+#include "codegen/print_kernel.h"
+
+#include <optional>
+#include <string>
+
+namespace tsc::codegen {
+
+class OperandText {
+public:
+  /// `graph`: over `column` and `term`, of `terms` terms, which stores each element once. Runs are
+  /// as long as it takes for what memory holds to be words of 16 bytes, 8 to 32 terms. Nothing
+  /// where places are looked up, or `terms` is no multiple of 8.
+  static std::optional<OperandText> make(const ir::Module &module, KernelGraph graph, Expr column,
+                                         Expr term, int64_t terms);
+
+  int run() const { return run_; }
+  /// Accesses of 16 bytes that a run is made of.
+  int words() const { return words_; }
+  /// Over column and run: what indices read and which memory.
+  const KernelGraph &graph() const { return graph_; }
+  /// Instructions of an element, about.
+  double instructions() const;
+  /// The members of the type but its pointers and sizes; its runs in pairs of `factor`, a 16-bit
+  /// float, on a device, and as floats on the host.
+  std::string print(const ir::Module &module, const Parameters &parameters, DType factor) const;
+
+private:
+  /// Neighbours that one access loads.
+  struct Load {
+    std::vector<ValueId> elements;
+    std::string name;
+    bool is_word = false; // 16 bytes
+  };
+  KernelGraph graph_;
+  std::vector<ValueId> results_; // of the run's elements
+  std::vector<Load> loads_;
+  int run_ = 0, words_ = 0;
+  int64_t widest_ = 0; // bytes of an access
+
+  void find_loads(const ir::Module &module);
+};
+
+} // namespace tsc::codegen

@@ -1,0 +1,207 @@
+// Products whose weights memory holds in 8 or 4 bits; rows in sections, each with a matrix of its
+// own; products of 8-bit integers.
+#include "made_graph.h"
+#include "testing/catch.h"
+
+#include <algorithm>
+
+using namespace tsc;
+using nlohmann::json;
+
+namespace {
+
+json dtype(const std::string &name) { return {{"dtype", name}}; }
+json to(const std::string &name) { return {{"dtype", dtype(name)}}; }
+json call(const std::string &name, const std::string &target, const json &arguments,
+          const json &keywords = json::object()) {
+  return keywords.empty() ? json{name, target, arguments} : json{name, target, arguments, keywords};
+}
+
+/// Weights [columns, terms] in `packing`, what takes them to `type` with a scale for each column
+/// (and group of terms), and their product with `rows` rows.
+struct Packed {
+  std::string packing, type;
+  int64_t rows, columns, terms, group; // group 0: one scale a column
+};
+testing::MadeGraph graph_of(const Packed &p) {
+  testing::MadeGraph graph;
+  graph.name = p.packing;
+  const int64_t groups = p.group == 0 ? 1 : p.terms / p.group;
+  graph.inputs = {{"x", p.type, {p.rows, p.terms}, -0.5, 0.5},
+                  {"s", p.type, {p.columns, groups, 1}, 0.01, 0.1},
+                  {"b", p.type, {p.columns}}};
+  json calls = json::array();
+  if (p.packing == "int4") {
+    graph.inputs.push_back({"w", "uint8", {p.columns, p.terms / 2}, 0, 255});
+    calls.push_back(call("low", "aten.bitwise_and.Scalar", {"$w", 15}));
+    calls.push_back(call("high", "aten.bitwise_right_shift.Tensor_Scalar", {"$w", 4}));
+    calls.push_back(call("codes", "aten.stack.default", {json{"$low", "$high"}, -1}));
+  } else if (p.packing == "words") {
+    graph.inputs.push_back({"w", "int32", {p.columns, p.terms / 8}, 0, 2147483647.0});
+    calls.push_back(call("places", "aten.arange.start_step", {0, 32, 4}, to("int32")));
+    calls.push_back(call("each", "aten.unsqueeze.default", {"$w", -1}));
+    calls.push_back(call("moved", "aten.bitwise_right_shift.Tensor", {"$each", "$places"}));
+    calls.push_back(call("codes", "aten.bitwise_and.Scalar", {"$moved", 15}));
+  } else {
+    graph.inputs.push_back({"codes", p.packing, {p.columns, p.terms}, -2, 2});
+    if (p.packing == "int8" || p.packing == "uint8") {
+      graph.inputs.back().low = p.packing == "int8" ? -128 : 0;
+      graph.inputs.back().high = p.packing == "int8" ? 127 : 255;
+    }
+  }
+  calls.push_back(call("wide", "aten._to_copy.default", {"$codes"}, to(p.type)));
+  calls.push_back(
+      call("grouped", "aten.view.default", {"$wide", json{p.columns, groups, p.terms / groups}}));
+  calls.push_back(call("from", "aten.sub.Tensor", {"$grouped", 3}));
+  calls.push_back(call("scaled", "aten.mul.Tensor", {"$from", "$s"}));
+  calls.push_back(call("weight", "aten.view.default", {"$scaled", json{p.columns, p.terms}}));
+  calls.push_back(call("turned", "aten.permute.default", {"$weight", json{1, 0}}));
+  calls.push_back(call("product", "aten.mm.default", {"$x", "$turned"}));
+  calls.push_back(call("sum", "aten.add.Tensor", {"$product", "$b"}));
+  calls.push_back(call("y", "aten.relu.default", {"$sum"}));
+  graph.calls = calls;
+  graph.outputs = {"y"};
+  return graph;
+}
+
+std::string plans_of(const driver::Compilation &compilation) {
+  std::string plans;
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    plans += kernel.plan + "\n";
+  return plans;
+}
+
+/// Odd columns, terms that are no whole steps of a block, one row and many; `more`: sizes that fill
+/// a GPU's blocks and clusters, too.
+void check_packed(const std::vector<runtime::SessionOptions> &ways, bool more) {
+  std::vector<Packed> all = {
+      {"int8", "bfloat16", 1, 264, 96, 0},           {"int8", "float16", 17, 520, 416, 0},
+      {"uint8", "bfloat16", 8, 136, 160, 32},        {"int4", "bfloat16", 3, 264, 352, 32},
+      {"int4", "float16", 33, 136, 192, 16},         {"words", "bfloat16", 5, 72, 256, 64},
+      {"float8_e4m3fn", "bfloat16", 16, 40, 112, 0}, {"float8_e5m2", "float16", 64, 200, 64, 0},
+      {"float32", "bfloat16", 9, 104, 88, 0}};
+  if (more)
+    all.insert(all.end(), {{"int8", "bfloat16", 1, 4104, 4096, 0},
+                           {"int8", "bfloat16", 64, 3000, 5504, 0},
+                           {"int4", "bfloat16", 16, 2056, 2080, 32},
+                           {"int4", "bfloat16", 1, 3000, 4096, 32},
+                           {"float8_e4m3fn", "float16", 40, 1032, 11008, 0},
+                           {"words", "float16", 2, 1032, 4096, 128}});
+  for (const Packed &p : all) {
+    INFO(p.packing << " " << p.rows << " x " << p.columns << " x " << p.terms);
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    const std::string plans = plans_of(compilation);
+    INFO(plans);
+    CHECK(plans.find("product of few rows") != std::string::npos);
+    CHECK(compilation.program.kernels.size() == 1);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
+/// Weights of 16 bits as they are, columns as rows of memory, some of them skipped.
+void check_plain(const std::vector<runtime::SessionOptions> &ways, bool more) {
+  std::vector<std::array<int64_t, 3>> all = {{1, 520, 1024}, {7, 1032, 720}, {16, 264, 2000}};
+  if (more)
+    all.insert(all.end(), {{1, 4104, 4096}, {16, 3000, 5504}, {33, 11008, 4096}, {64, 1032, 8200}});
+  for (const auto &[rows, columns, terms] : all)
+    for (const std::string type : {"bfloat16", "float16"}) {
+      INFO(type << " " << rows << " x " << columns << " x " << terms);
+      testing::MadeGraph graph;
+      graph.name = "plain";
+      graph.inputs = {{"x", type, {rows, terms}, -0.5, 0.5},
+                      {"w", type, {columns, terms + 8}, -0.1, 0.1},
+                      {"r", type, {rows, columns}}};
+      graph.calls = {call("part", "aten.slice.Tensor", {"$w", 1, 8, terms + 8}),
+                     call("turned", "aten.permute.default", {"$part", json{1, 0}}),
+                     call("product", "aten.mm.default", {"$x", "$turned"}),
+                     call("y", "aten.add.Tensor", {"$product", "$r"})};
+      graph.outputs = {"y"};
+      const driver::Compilation compilation = testing::compile_made(graph, false);
+      const std::string plans = plans_of(compilation);
+      INFO(plans);
+      if (rows <= 16)
+        CHECK(plans.find("product of few rows") != std::string::npos);
+      testing::check_made(graph, compilation, 0, ways);
+    }
+}
+
+struct Sections {
+  std::string type;
+  int64_t rows, sections, terms, columns;
+  bool turned, finished; // matrices along their terms; with an epilogue
+};
+/// Rows behind the last end are there, too, and sections without rows.
+testing::MadeGraph graph_of(const Sections &p) {
+  testing::MadeGraph graph;
+  graph.name = "sections";
+  graph.inputs = {{"x", p.type, {p.rows, p.terms}, -1, 1},
+                  {"w", p.type, {p.sections, p.columns, p.terms}, -1, 1},
+                  {"e", "int32", {p.sections}, 0, static_cast<double>(p.rows)}};
+  if (!p.turned)
+    graph.inputs[1].sizes = {p.sections, p.terms, p.columns};
+  json calls = {call("sorted", "aten.sort.default", {"$e", 0, false}),
+                call("ends", "operator.getitem", {"$sorted", 0})};
+  if (p.turned)
+    calls.push_back(call("m", "aten.permute.default", {"$w", json{0, 2, 1}}));
+  calls.push_back(call(p.finished ? "product" : "y", "aten._grouped_mm.default",
+                       {"$x", p.turned ? "$m" : "$w", "$ends"}));
+  if (p.finished)
+    calls.push_back(call("y", "aten.silu.default", {"$product"}));
+  graph.calls = calls;
+  graph.outputs = {"y"};
+  return graph;
+}
+void check_sections(const std::vector<runtime::SessionOptions> &ways) {
+  for (const Sections &p : {Sections{"bfloat16", 37, 3, 64, 48, false, false},
+                            Sections{"bfloat16", 300, 5, 72, 200, true, true},
+                            Sections{"float16", 513, 70, 128, 264, false, true},
+                            Sections{"bfloat16", 1, 4, 16, 16, true, false},
+                            Sections{"float16", 129, 1, 40, 8, false, false}}) {
+    INFO(p.rows << " rows in " << p.sections << ", " << p.terms << " x " << p.columns);
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    const std::string plans = plans_of(compilation);
+    INFO(plans);
+    CHECK(plans.find("rows in " + std::to_string(p.sections) + " sections") != std::string::npos);
+    testing::MadeGraph without = graph;
+    without.policy_options = {"product_templates=off"};
+    testing::check_made(graph, compilation, testing::compile_made(without, false), 0, ways);
+  }
+}
+
+void check_integers(const std::vector<runtime::SessionOptions> &ways) {
+  for (const auto &[rows, terms, columns] : {std::array<int64_t, 3>{32, 128, 64},
+                                             {17, 24, 8},
+                                             {129, 264, 136},
+                                             {1, 16, 24},
+                                             {3, 0, 5}}) {
+    INFO(rows << " x " << columns << " x " << terms);
+    testing::MadeGraph graph;
+    graph.name = "integers";
+    graph.inputs = {{"x", "int8", {rows, terms}, -128, 127},
+                    {"w", "int8", {terms, columns}, -128, 127}};
+    graph.calls = {call("y", "aten._int_mm.default", {"$x", "$w"})};
+    graph.outputs = {"y"};
+    testing::check_made(graph, testing::compile_made(graph, false), 0, ways);
+  }
+}
+
+} // namespace
+
+TEST_CASE("weights of 8 and 4 bits are computed as they are read") {
+  check_packed(testing::host_ways(), false);
+}
+TEST_CASE("weights of 8 and 4 bits are computed as they are read on the GPU", "[gpu]") {
+  check_packed(testing::gpu_ways(), true);
+}
+TEST_CASE("weights of 16 bits by few rows") { check_plain(testing::host_ways(), false); }
+TEST_CASE("weights of 16 bits by few rows on the GPU", "[gpu]") {
+  check_plain(testing::gpu_ways(), true);
+}
+TEST_CASE("rows in sections have matrices of their own") { check_sections(testing::host_ways()); }
+TEST_CASE("rows in sections have matrices of their own on the GPU", "[gpu]") {
+  check_sections(testing::gpu_ways());
+}
+TEST_CASE("products of 8-bit integers") { check_integers(testing::host_ways()); }
+TEST_CASE("products of 8-bit integers on the GPU", "[gpu]") { check_integers(testing::gpu_ways()); }
