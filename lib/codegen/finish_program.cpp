@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <set>
 
 namespace tsc::codegen {
 

@@ -160,8 +160,9 @@ private:
 
 } // namespace
 
-std::optional<OperandText> OperandText::make(const ir::Module &module, KernelGraph graph,
-                                             Expr column, Expr term, int64_t terms) {
+std::optional<OperandText> OperandText::make(const ir::Module &module, const KernelGraph &graph,
+                                             Expr column, Expr term, int64_t terms,
+                                             int most_words) {
   if (graph.stores.size() != 1 ||
       std::any_of(graph.values.begin(), graph.values.end(),
                   [](const Value &value) { return value.op == Op::set_indirect; }))
@@ -191,7 +192,7 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, KernelGra
       break;
     for (const ValueId store : stores)
       text.results_.push_back(text.graph_[store].args[0]);
-    text.find_loads(module);
+    text.find_loads(module, most_words);
     const bool better = !best || text.widest_ > best->widest_;
     if (better)
       best = std::move(text);
@@ -201,7 +202,7 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, KernelGra
   return best;
 }
 
-void OperandText::find_loads(const ir::Module &module) {
+void OperandText::find_loads(const ir::Module &module, int most_words) {
   std::vector<bool> used(graph_.values.size(), false);
   for (const ValueId result : results_)
     used[result] = true;
@@ -250,7 +251,7 @@ void OperandText::find_loads(const ir::Module &module) {
       load.name = "v" + std::to_string(loads_.size());
       for (int64_t i = 0; i < width; ++i, ++at)
         load.elements.push_back(at->second);
-      load.is_word = width * size == kAccess;
+      load.is_word = width * size == kAccess && words_ < most_words;
       words_ += load.is_word ? 1 : 0;
       widest_ = std::max(widest_, width * size);
       loads_.push_back(std::move(load));

@@ -15,12 +15,13 @@ class OperandText {
 public:
   /// `graph`: over `column` and `term`, of `terms` terms, which stores each element once. Runs are
   /// as long as it takes for what memory holds to be words of 16 bytes, 8 to 32 terms. Nothing
-  /// where places are looked up, or `terms` is no multiple of 8.
-  static std::optional<OperandText> make(const ir::Module &module, KernelGraph graph, Expr column,
-                                         Expr term, int64_t terms);
+  /// where places are looked up, or `terms` is no multiple of 8. At most `most_words` accesses of a
+  /// run wait in shared memory; others in registers.
+  static std::optional<OperandText> make(const ir::Module &module, const KernelGraph &graph,
+                                         Expr column, Expr term, int64_t terms, int most_words);
 
   int run() const { return run_; }
-  /// Accesses of 16 bytes that a run is made of.
+  /// Accesses of 16 bytes of a run that wait in shared memory.
   int words() const { return words_; }
   /// Over column and run: what indices read and which memory.
   const KernelGraph &graph() const { return graph_; }
@@ -35,7 +36,7 @@ private:
   struct Load {
     std::vector<ValueId> elements;
     std::string name;
-    bool is_word = false; // 16 bytes
+    bool is_word = false; // 16 bytes, by way of shared memory
   };
   KernelGraph graph_;
   std::vector<ValueId> results_; // of the run's elements
@@ -43,7 +44,7 @@ private:
   int run_ = 0, words_ = 0;
   int64_t widest_ = 0; // bytes of an access
 
-  void find_loads(const ir::Module &module);
+  void find_loads(const ir::Module &module, int most_words);
 };
 
 } // namespace tsc::codegen

@@ -75,7 +75,8 @@ public:
       program::KernelVariant result;
       result.text = print(threads);
       const auto tiles_of = [&](int rows) {
-        return (parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) + Expr(sections())) *
+        const Expr ends = sections() > 0 ? symbolic::minimum(parts_.rows, Expr(sections())) : 0;
+        return (parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) + ends) *
                symbolic::ceil_div(Expr(parts_.columns), Expr(tile.columns));
       };
       const auto at_most = [](Expr blocks, int64_t most) {
@@ -124,6 +125,7 @@ private:
              term_ = symbolic::symbol(SymbolSort::matrix_term);
   KernelPlan after_, before_;
   std::optional<OperandText> right_; // computed as it is read
+  scheduler::FewChoice few_;
   /// The left operand is windows that bulk copies bring, and in whose memory.
   std::optional<WindowMap> windows_;
   BufferId windows_from_ = ir::kNone;
@@ -210,12 +212,33 @@ private:
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
   void plan_right() {
-    KernelGraph graph = parts_.right
-                            ? over_matrix(graph_of(*parts_.right, call_.inputs[1].buffer), column_,
-                                          term_, Expr(parts_.columns), parts_.terms)
-                            : moved_operand(module_, call_.inputs[1], column_, term_);
-    right_ = OperandText::make(module_, std::move(graph), column_, term_, parts_.terms);
-    require(right_.has_value(), "codegen", "a product's right operand is not read in runs");
+    const KernelGraph graph = parts_.right
+                                  ? over_matrix(graph_of(*parts_.right, call_.inputs[1].buffer),
+                                                column_, term_, Expr(parts_.columns), parts_.terms)
+                                  : moved_operand(module_, call_.inputs[1], column_, term_);
+    for (const int words : {8, 4, 2, 1, 0}) { // as many as shared memory has room for
+      right_ = OperandText::make(module_, graph, column_, term_, parts_.terms, words);
+      require(right_.has_value(), "codegen", "a product's right operand is not read in runs");
+      few_ = scheduler::few_choice(target_, few_work(), right_->run(), right_->words());
+      if (few_.nanoseconds > 0)
+        return;
+    }
+    require(false, "codegen", "no tile of few rows fits " + target_.name);
+  }
+  scheduler::FewWork few_work() const {
+    double bytes = 0;
+    for (const Value &value : right_->graph().values)
+      if (value.op == Op::load)
+        bytes = std::max(
+            bytes,
+            static_cast<double>(
+                likely(module_, module_.buffer(value.buffer).layout.storage_size()).value_or(0)) *
+                static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype)));
+    scheduler::FewWork work{
+        parts_.rows.as_integer().value_or(symbolic::bounds(parts_.rows, module_.ranges).high),
+        parts_.columns, parts_.terms, bytes / static_cast<double>(parts_.columns * parts_.terms)};
+    work.weight_instructions = right_->instructions();
+    return work;
   }
   static int64_t product_of(const std::vector<int64_t> &sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
@@ -318,21 +341,7 @@ private:
 
   void plan_few(BuiltKernel &built) {
     program::Kernel &kernel = built.kernel;
-    const double weights = static_cast<double>(parts_.columns * parts_.terms);
-    double bytes = 0;
-    for (const Value &value : right_->graph().values)
-      if (value.op == Op::load)
-        bytes = std::max(
-            bytes,
-            static_cast<double>(
-                likely(module_, module_.buffer(value.buffer).layout.storage_size()).value_or(0)) *
-                static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype)));
-    scheduler::FewWork work{
-        parts_.rows.as_integer().value_or(symbolic::bounds(parts_.rows, module_.ranges).high),
-        parts_.columns, parts_.terms, bytes / weights};
-    work.weight_instructions = right_->instructions();
-    const scheduler::FewTile tile =
-        scheduler::few_choice(target_, work, right_->run(), right_->words()).tile;
+    const scheduler::FewTile &tile = few_.tile;
     const int64_t rows = tc_few_rows_of(tile.row_tiles),
                   columns = tc_few_rows_columns_of(tile.column_tiles, tile.across);
     kernel.plan =
@@ -668,7 +677,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
                           const Tuning *tuning) {
   BuiltKernel built = ProductBuilder(module, schedule, group, target).build();
   const auto rows = group.parts->rows.as_integer(), batches = group.parts->batches.as_integer();
-  if (!tuning || !rows || !batches)
+  if (!tuning || !rows || !batches || group.parts->few)
     return built;
   std::vector<scheduler::ProductTile> tiles;
   std::vector<PlanChoice> alternatives;

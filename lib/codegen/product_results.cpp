@@ -19,6 +19,17 @@ Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   return value;
 }
 
+/// `loops`, which store what they load where it is.
+KernelGraph stored_as_loaded(KernelGraph loops, Value load) {
+  Value store = load;
+  store.op = Op::store;
+  store.args = {0};
+  loops.values = {std::move(load), std::move(store)};
+  loops.stores = {1};
+  assign_phases(loops);
+  return loops;
+}
+
 /// c where a result is.
 Expr index_of_added(const ir::Extern &call, const std::array<Expr, 3> &at) {
   const tensor::Layout &layout = call.inputs[2].layout;
@@ -47,14 +58,7 @@ KernelGraph stored_results(const ir::Module &module, BufferId out, Expr rows, in
     graph.ranges.set_size(graph.element_variables[k], sizes[k]);
     index = index + graph.element_variables[k] * layout.strides[layout.rank() - 2 + k];
   }
-  graph.values.push_back(load_of(module, out, index));
-  Value store = load_of(module, out, index);
-  store.op = Op::store;
-  store.args = {0};
-  graph.values.push_back(std::move(store));
-  graph.stores = {1};
-  assign_phases(graph);
-  return graph;
+  return stored_as_loaded(std::move(graph), load_of(module, out, index));
 }
 
 KernelGraph moved_operand(const ir::Module &module, const ir::BufferView &operand, Expr column,
@@ -66,16 +70,9 @@ KernelGraph moved_operand(const ir::Module &module, const ir::BufferView &operan
   graph.element_sizes = {layout.sizes[1], layout.sizes[0]};
   graph.ranges.set_size(column, layout.sizes[1]);
   graph.ranges.set_size(term, layout.sizes[0]);
-  graph.values.push_back(
-      load_of(module, operand.buffer,
-              layout.offset + term * layout.strides[0] + column * layout.strides[1]));
-  Value store = graph.values[0];
-  store.op = Op::store;
-  store.args = {0};
-  graph.values.push_back(std::move(store));
-  graph.stores = {1};
-  assign_phases(graph);
-  return graph;
+  return stored_as_loaded(std::move(graph), load_of(module, operand.buffer,
+                                                    layout.offset + term * layout.strides[0] +
+                                                        column * layout.strides[1]));
 }
 
 KernelGraph with_results(const ir::Module &module, const ir::Extern &call, BufferId out,

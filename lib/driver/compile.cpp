@@ -105,7 +105,7 @@ void run_graph_passes(State &state) {
     pass_options.pays_to_align = [&state](const ops::ProductCopies &work) {
       return scheduler::pays_to_align(*state.target,
                                       {work.operations, work.bytes, work.tiles, work.tile_bytes,
-                                       work.copied_bytes, work.copies});
+                                       work.shared_terms, work.copied_bytes, work.copies});
     };
   pass_options.attention_backward_groups = state.target->has_wgmma;
   pass_options.product_kernels =
@@ -167,7 +167,10 @@ void require_fits(const program::Program &program, const target::Target &target)
     const bool fits = threads <= target.max_threads_per_block &&
                       (!variant.shared_bytes.is_integer() ||
                        variant.shared_bytes.value() <= target.shared_bytes_per_block);
-    support::require(fits, "codegen", kernel.name + " does not fit " + target.name);
+    support::require(fits, "codegen",
+                     kernel.name + " does not fit " + target.name + ": " + std::to_string(threads) +
+                         " threads, " + symbolic::print(variant.shared_bytes) +
+                         " bytes of shared memory");
   }
 }
 

@@ -268,8 +268,12 @@ bool pays_to_align(const target::Target &target, const UnalignedProduct &product
   // What one block brings, bytes a nanosecond: 32 products of 64 x 3136 x 49 took 46 us, which 32
   // of 132 multiprocessors worked on; 13 or so with whole vectors.
   constexpr double kUnalignedBlock = 18, kBlock = 60;
+  // 777 x 333 x 999, 21 tiles, takes 20 us, and 31 x 257 x 100003, 3 tiles, 79: blocks share terms,
+  // so many each.
+  constexpr double kTermsOfBlock = 256;
+  const double blocks = product.tiles * std::max(1.0, product.shared_terms / kTermsOfBlock);
   const auto time = [&](double share, double rate) {
-    const double at_once = std::min(product.tiles, static_cast<double>(target.multiprocessors)),
+    const double at_once = std::min(blocks, static_cast<double>(target.multiprocessors)),
                  brought = at_once > 0 ? product.tiles * product.tile_bytes / (at_once * rate) : 0;
     return std::max({compute_nanoseconds(product.operations, target.flops_16bit, share),
                      memory_nanoseconds(target, product.bytes, kAchievedBandwidth), brought});
@@ -445,7 +449,7 @@ namespace {
 double few_tile_nanoseconds(const target::Target &target, const FewWork &work, const FewTile &tile,
                             int run) {
   // 5900 between two events; other estimates here leave out 3300 of that.
-  constexpr double kStart = 2600, kCluster = 100; // of each block of a cluster
+  constexpr double kStart = 2600, kCluster = 100;   // of each block of a cluster
   constexpr double kRead = 4.2;                     // a warp's access to shared memory
   constexpr double kLanes = 104, kMultiplied = 2.5; // instructions of a weight more
   const int down = tc_few_rows_warps / tile.across;

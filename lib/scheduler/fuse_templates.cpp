@@ -138,7 +138,7 @@ private:
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const int64_t most = symbolic::bounds(given.rows, state_.module.ranges).high;
     if (most > kMostFewRows || given.sections > 0 || !given.batches.is_integer(1) ||
-        out_of(node).layout.rank() != 2 || !tensor::is_reduced_float(factor_of(node)) ||
+        out_of(node).layout.rank() != 2 || tensor::size_in_bytes(factor_of(node)) != 2 ||
         !is_deep(call.inputs[0].layout, 1) || !is_deep(call.inputs[1].layout, 0) ||
         (!given.rows.is_integer(1) &&
          constant(call.inputs[0].layout.strides[0]).value_or(0) < given.terms))

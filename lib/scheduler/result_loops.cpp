@@ -203,10 +203,12 @@ int64_t elements_instructions(const ir::LoopBody &body) {
 
 bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
   // Elements that one of memory holds, or stands for, at most.
-  constexpr int64_t kPacked = 32, kGroup = 1024;
+  constexpr int64_t kPacked = 8, kGroup = 1024;
+  constexpr int64_t kLeastAccess = 8; // bytes
   const Expr variable = body.variables.back(), elements = symbolic::numel(body.sizes),
              each = symbolic::symbol(symbolic::SymbolSort::vector_element);
-  const auto steps = [&](Expr index) {
+  const auto steps = [&](Expr index, int64_t size) {
+    const int64_t access = std::max<int64_t>(1, kLeastAccess / size);
     if (!symbolic::depends_on(index, variable))
       return true;
     for (int64_t packed = 1; packed <= kGroup; packed *= 2) {
@@ -215,7 +217,9 @@ bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
       const Expr apart = symbolic::simplify(
           symbolic::substitute(index, {{variable, variable * Expr(packed) + each}}), ranges);
       if (symbolic::coefficient_of(apart, variable) == Expr(1))
-        return true;
+        return symbolic::known_multiple_of(
+            symbolic::substitute(index, {{variable, variable * Expr(packed * access)}}), access,
+            ranges);
     }
     return false;
   };
@@ -224,7 +228,8 @@ bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
       return true;
     const Expr held = module.buffer(op.buffer).layout.storage_size() * Expr(kPacked);
     return !symbolic::known_less_equal(elements, held, module.ranges) ||
-           steps(body.indices[op.index]);
+           steps(body.indices[op.index],
+                 static_cast<int64_t>(tensor::size_in_bytes(module.buffer(op.buffer).dtype)));
   });
 }
 

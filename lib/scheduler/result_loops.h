@@ -37,7 +37,7 @@ int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half)
 int64_t elements_instructions(const ir::LoopBody &body);
 
 /// Whether elements of a run along the innermost loop, of whatever a large buffer packs several in,
-/// are neighbours in memory.
+/// are neighbours in memory, and start at multiples of 8 bytes.
 bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body);
 
 } // namespace tsc::scheduler

@@ -192,8 +192,8 @@ struct TemplateParts {
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> prologue;
   /// A product of few rows (tc_product_few.h), which has no prologue, and whose tile the generator
-  /// chooses (cost.h, few_choice): what computes its right operand while it is read; nothing: memory
-  /// has it.
+  /// chooses (cost.h, few_choice): what computes its right operand while it is read; nothing:
+  /// memory has it.
   bool few = false;
   std::optional<Group> right;
   /// Reads the results, which nothing else reads, before they leave the kernel.

@@ -102,13 +102,15 @@ class Family:
     def special(self, dtype=torch.float32):
         return torch.tensor(SPECIAL).to(dtype)
 
-    def case(self, name, f, *inputs, buffers=None):
-        """One case; `f` is also run in float64 for the reference. Buffers and inputs that `f` writes to are outputs, in
-        front. With `buffers`, `f` takes the module that holds them first."""
+    def case(self, name, f, *inputs, buffers=None, reference=None):
+        """One case; `f` is also run in float64 for the reference, or `reference` is, where PyTorch cannot run `f` so.
+        Buffers and inputs that `f` writes to are outputs, in front. With `buffers`, `f` takes the module that holds them
+        first."""
         buffers = buffers or {}
+        in_float64 = reference or f
 
         def run(arguments, dtype=None):
-            module = Fn(f, buffers).to(dtype).eval()
+            module = Fn(in_float64 if dtype else f, buffers).to(dtype).eval()
             before = {x: x._version for x in module.buffers()}
             copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in arguments]
             results = module(*arguments)

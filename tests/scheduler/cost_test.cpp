@@ -161,10 +161,13 @@ TEST_CASE("unaligned products are filled up where what one block brings takes lo
     return scheduler::pays_to_align(
         target, {2 * batch * rows * columns * terms,
                  2 * batch * (rows * terms + terms * columns + rows * columns), tiles,
-                 2 * terms * (std::min(rows, 128.0) + std::min(columns, 128.0)), copied, copies});
+                 2 * terms * (std::min(rows, 128.0) + std::min(columns, 128.0)),
+                 batch == 1 ? terms : 0, copied, copies});
   };
   CHECK(pays(32, 64, 3136, 49, 2 * 32 * 3136 * (49 + 56), 1)); // 46 us, 24 with the copy
   CHECK(pays(1, 24576, 196, 192, 2 * 24576 * (196 + 200) + 2 * 192 * (196 + 200), 2)); // 29, 20
   CHECK(!pays(1, 128, 196, 128, 2 * 2 * 128 * (196 + 200), 2)); // launches are all that it takes
+  CHECK(!pays(1, 777, 999, 333, 2 * (777 + 333) * (999 + 1000), 2));       // 20 us, 24
+  CHECK(!pays(1, 31, 100003, 257, 2 * (31 + 257) * (100003 + 100008), 2)); // 79 us, 123
   CHECK(pays(1, 5000, 3001, 4999, 2 * 5000 * (3001 + 3008) + 2 * 4999 * (3001 + 3008), 2));
 }

@@ -66,6 +66,15 @@ Argument own_rows(GraphBuilder &builder, const Call &call, const Argument &produ
               "group, without a bias, in the dtype of both");
 }
 
+void check_terms(const Call &call) {
+  const Sizes &a = call.tensor("self").layout.sizes, &b = call.tensor("mat2").layout.sizes;
+  if (!taken_equal(call, a.back(), b[b.size() - 2]))
+    call.fail("TSC-O040",
+              call.node().target + ": sizes " + print_sizes(a) + " and " + print_sizes(b) +
+                  " do not multiply",
+              "make the last size of the first equal the second last of the second");
+}
+
 /// The number of groups that `offs` ends.
 Expr count_groups(const Call &call, std::optional<Expr> matrices) {
   const Sizes &ends = call.tensor("offs").layout.sizes;
@@ -142,6 +151,7 @@ Argument grouped_product(GraphBuilder &builder, const Call &call) {
       batches == call.has("offs"))
     refuse_form(call, std::string(call.has("bias") ? ", with a bias" : "") +
                           (has_type ? ", of another dtype" : ""));
+  check_terms(call);
   if (batches)
     return builder.call("aten.bmm.default", {call["self"], call["mat2"]});
   if (a.size() == 2 && b.size() == 2)
@@ -181,6 +191,7 @@ Argument scaled_grouped_product(GraphBuilder &builder, const Call &call) {
                   print_sizes(scale_b.layout.sizes) + " for " + print_sizes(left) + " and " +
                   print_sizes(right),
               "give one number a row of the first, and one a column of each second matrix");
+  check_terms(call);
   const Argument factor = convert(builder, call["mat2"], DType::bf16);
   const Argument rows = convert(builder, call["self"], DType::bf16);
   Argument product, scale;

@@ -143,6 +143,8 @@ private:
     work.tiles = static_cast<double>(left.batch * tiles(left.rows) * tiles(right.columns));
     work.tile_bytes = 2 * static_cast<double>(left.columns * (std::min(left.rows, kTile) +
                                                               std::min(right.columns, kTile)));
+    if (left.batch == 1)
+      work.shared_terms = static_cast<double>(left.columns);
     const auto copy = [&](double bytes) {
       work.copied_bytes += 2 * bytes;
       ++work.copies;

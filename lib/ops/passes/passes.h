@@ -16,6 +16,7 @@ namespace tsc::ops {
 struct ProductCopies {
   double operations = 0, bytes = 0; // of the product
   double tiles = 0, tile_bytes = 0; // of 128 x 128 results; of both factors, that each reads
+  double shared_terms = 0;          // that blocks of one tile may share; 0: of a batch
   double copied_bytes = 0;          // read and written
   int copies = 0;
 };
