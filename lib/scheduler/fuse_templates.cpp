@@ -599,6 +599,12 @@ private:
               "what its right operand is made of is overwritten before", producer};
     side = {found, bytes_of(group, right, false, true), bytes_of(group, right, true, true),
             elements_instructions(group.bodies[0])};
+    // Of an element: three matrices of floats take 128 registers, five spill 300 bytes.
+    constexpr int64_t kMostBytes = 12;
+    if (const auto elements = constant(symbolic::numel(view.sizes));
+        elements && side.other_bytes > kMostBytes * *elements)
+      return {Refusal::shapes, "what its right operand is made of is more than registers hold",
+              producer};
     return {};
   }
 

@@ -190,16 +190,58 @@ void check_integers(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
+/// A product by the sum of `count` matrices of float32.
+testing::MadeGraph graph_of_sum(int count, int64_t rows, int64_t terms) {
+  testing::MadeGraph graph;
+  graph.name = "sum";
+  graph.inputs = {{"x", "bfloat16", {rows, terms}}, {"w0", "float32", {320, terms}}};
+  std::string sum = "w0";
+  for (int i = 1; i < count; ++i) {
+    const std::string next = "w" + std::to_string(i), name = "sum" + std::to_string(i);
+    graph.inputs.push_back({next, "float32", {320, terms}});
+    graph.calls.push_back(call(name, "aten.add.Tensor", {"$" + sum, "$" + next}));
+    sum = name;
+  }
+  graph.calls.push_back(call("weight", "aten._to_copy.default", {"$" + sum}, to("bfloat16")));
+  graph.calls.push_back(call("turned", "aten.permute.default", {"$weight", json{1, 0}}));
+  graph.calls.push_back(call("y", "aten.mm.default", {"$x", "$turned"}));
+  graph.outputs = {"y"};
+  return graph;
+}
+
 TEST_CASE("few rows fit every architecture") {
+  size_t few = 0;
+  const auto check = [&](testing::MadeGraph graph, const target::Target &target) {
+    INFO(target.name << " " << graph.name << " of " << graph.inputs.size() << " inputs");
+    graph.arch = target.name;
+    CHECK_NOTHROW(few += plans_of(testing::compile_made(graph, false)).find("few rows") !=
+                         std::string::npos);
+  };
   for (const target::Target &target : target::targets())
     for (const int64_t rows : {1, 16, 64})
-      for (const int64_t terms : {64, 512, 4096})
-        for (const char *packing : {"int8", "int4", "words", "float32"}) {
-          INFO(target.name << " " << packing << " " << rows << " x " << terms);
-          testing::MadeGraph graph = graph_of(Packed{packing, "bfloat16", rows, 320, terms, 32});
-          graph.arch = target.name;
-          CHECK_NOTHROW(testing::compile_made(graph, false));
-        }
+      for (const int64_t terms : {64, 512, 4096}) {
+        for (const char *packing : {"int8", "int4", "words", "float32"})
+          check(graph_of(Packed{packing, "bfloat16", rows, 320, terms, 32}), target);
+        for (const int count : {1, 2, 3, 5, 8}) // of which shared memory may not hold all
+          check(graph_of_sum(count, rows, terms), target);
+      }
+  CHECK(few > 40);
+}
+
+TEST_CASE("operands of many accesses are computed as they are read") {
+  size_t few = 0;
+  for (const int64_t rows : {1, 16})
+    for (const int64_t terms : {64, 512, 4096})
+      for (const int count : {3, 5, 8}) {
+        const testing::MadeGraph graph = graph_of_sum(count, rows, terms);
+        const driver::Compilation compilation = testing::compile_made(graph, false);
+        if (plans_of(compilation).find("few rows") == std::string::npos)
+          continue;
+        INFO(rows << " x " << terms << " by a sum of " << count);
+        ++few;
+        testing::check_made(graph, compilation, 0, testing::host_ways());
+      }
+  CHECK(few >= 3);
 }
 
 TEST_CASE("weights of 8 and 4 bits are computed as they are read") {
