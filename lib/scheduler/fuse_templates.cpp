@@ -322,8 +322,8 @@ private:
   }
 
   static bool is_taken(tensor::DType factor, tensor::DType result) {
-    return (tensor::is_reduced_float(factor) &&
-            (result == factor || result == tensor::DType::f32)) ||
+    const bool is_half = factor == tensor::DType::f16 || factor == tensor::DType::bf16;
+    return (is_half && (result == factor || result == tensor::DType::f32)) ||
            (factor == tensor::DType::f32 && result == factor) ||
            (factor == tensor::DType::f8e4m3fn && result == tensor::DType::f32);
   }

@@ -39,6 +39,13 @@ Value product_value(const Call &call, std::string_view first, std::string_view s
   return contiguous_value(a.dtype, sizes, a.device);
 }
 
+/// Of factors of 8 bits, in the dtype that they are added in.
+Value wide_product_value(const Call &call, DType dtype) {
+  const Value value = product_value(call, "self", "mat2", 2);
+  const TensorMeta &result = *value.tensor();
+  return contiguous_value(dtype, result.layout.sizes, result.device);
+}
+
 /// What `out_dtype` asks for: the dtype of the factors, or f32 of 16-bit floats.
 Value product_value_of_dtype(const Call &call, std::string_view first, std::string_view second,
                              size_t rank) {
@@ -208,18 +215,10 @@ void add_primitives(Table &table) {
       .shape([](const Call &call) { return product_value_of_dtype(call, "self", "mat2", 3); })
       .lowers("bmm");
   table.add("tsc::mm_of_float8(Tensor self, Tensor mat2) -> Tensor")
-      .shape([](const Call &call) {
-        const Value value = product_value(call, "self", "mat2", 2);
-        const TensorMeta &result = *value.tensor();
-        return contiguous_value(DType::f32, result.layout.sizes, result.device);
-      })
+      .shape([](const Call &call) { return wide_product_value(call, DType::f32); })
       .lowers("mm_of_float8");
   table.add("tsc::mm_of_int8(Tensor self, Tensor mat2) -> Tensor")
-      .shape([](const Call &call) {
-        const Value value = product_value(call, "self", "mat2", 2);
-        const TensorMeta &result = *value.tensor();
-        return contiguous_value(DType::i32, result.layout.sizes, result.device);
-      })
+      .shape([](const Call &call) { return wide_product_value(call, DType::i32); })
       .lowers("mm_of_int8");
   // Rows in sections, each with a matrix of its own: what grouped products become where the GPU has
   // kernels for them. `ends`: i32, behind which row each section ends.
