@@ -43,8 +43,9 @@ public:
     for (size_t i = 0; i < parts_.pointers.size(); ++i)
       if (parts_.pointers[i].kind == kind && parts_.pointers[i].position == position)
         return names_[i];
-    const std::string name = kind == Kind::workspace
-                                 ? "workspace"
+    const std::string name = kind == Kind::workspace ? "workspace"
+                             : kind == Kind::exchange
+                                 ? "exchange"
                                  : (is_const ? "in" : "out") + std::to_string(position);
     names_.push_back(name);
     parts_.pointers.push_back({kind, position});
@@ -93,6 +94,8 @@ std::string argument_text(const ir::CustomArgument &argument, const std::vector<
     return parameters.pointer(argument.kind, argument.position, results[argument.position]);
   case Kind::workspace:
     return parameters.pointer(argument.kind, argument.position, DType::u8);
+  case Kind::exchange:
+    return parameters.pointer(argument.kind, argument.position, DType::i64);
   case Kind::map:
     return "&" + parameters.map(argument, inputs[argument.position]);
   case Kind::absent:
@@ -168,12 +171,15 @@ CustomKernelParts custom_kernel(const ir::CustomCall &call, const std::vector<DT
     bounds += ", " + std::to_string(call.cuda.blocks);
   for (size_t i = 0; i < kernel.cuda.maps.size(); ++i)
     maps += ", TC_TENSOR_MAP map" + std::to_string(i);
-  kernel.cuda.text = whole_text(call.cuda, cuda, list + maps, "__launch_bounds__(" + bounds + ") ",
-                                "TC_HAS_BARRIERS");
+  const std::string cluster =
+      call.cuda.cluster > 1 ? "TC_CLUSTER(" + std::to_string(call.cuda.cluster) + ") " : "";
+  kernel.cuda.text = whole_text(call.cuda, cuda, list + maps,
+                                cluster + "__launch_bounds__(" + bounds + ") ", "TC_HAS_BARRIERS");
   kernel.cuda.grid = call.cuda.grid;
   kernel.cuda.block = block;
   kernel.cuda.shared_bytes = call.cuda.shared_bytes;
   kernel.cuda.has_barriers = true; // for all that is known
+  kernel.cuda.together = call.cuda.together;
   if (call.host)
     kernel.serial.text = whole_text(*call.host, host, list, "", "0");
   kernel.plan = call.cuda.function + " of " + call.cuda.file;
@@ -194,6 +200,11 @@ BuiltKernel build_custom(const ir::Module &module, const scheduler::Schedule &sc
   built.kernel = std::move(parts.kernel);
   built.sizes = std::move(parts.sizes);
   for (const CustomPointer &pointer : parts.pointers) {
+    if (pointer.kind == Kind::exchange) {
+      built.pointers.push_back(call.custom->exchange);
+      offsets.emplace_back(0);
+      continue;
+    }
     const bool is_input = pointer.kind == Kind::input;
     const size_t item = pointer.kind == Kind::workspace ? items.size() - 1 : pointer.position;
     built.pointers.push_back(

@@ -9,7 +9,7 @@ namespace tsc::codegen {
 
 /// What stands behind the pointers of a call's kernel.
 struct CustomPointer {
-  ir::CustomArgument::Kind kind = ir::CustomArgument::Kind::input; // or result, workspace
+  ir::CustomArgument::Kind kind = ir::CustomArgument::Kind::input; // or result, workspace, exchange
   size_t position = 0;
 };
 struct CustomKernelParts {

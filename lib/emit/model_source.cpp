@@ -215,7 +215,10 @@ private:
     std::string block =
         braces({std::to_string(geometry.block[0]), std::to_string(geometry.block[1]),
                 std::to_string(geometry.block[2])});
-    return braces({grid, block, text(geometry.shared_bytes)});
+    std::vector<std::string> fields = {grid, block, text(geometry.shared_bytes)};
+    if (geometry.together)
+      fields.push_back(text(geometry.together));
+    return braces(fields);
   }
   void kernels() {
     table("Kernel", "kKernels", tables_.kernels, [&](size_t i) {

@@ -188,6 +188,7 @@ private:
       is_empty |= resolved.geometry.grid[axis] == 0;
     }
     resolved.geometry.shared_bytes = launch_size(geometry.shared_bytes, INT32_MAX);
+    resolved.geometry.together = geometry.together;
     if (is_empty)
       return;
     auto pointer = static_cast<size_t>(launch.pointers.first);

@@ -92,6 +92,7 @@ struct Kernel {
   cudaKernel_t handle = nullptr;
   std::string name;
   std::atomic<uint32_t> shared_bytes{kDefaultSharedBytes}; // dynamic, allowed so far
+  std::atomic<uint64_t> held{0}; // blocks that the GPU holds at once; above: with that much of it
 };
 
 /// Events, graphs and the like, destroyed with their scope.
@@ -227,6 +228,7 @@ public:
                            int warm_ups) override;
 
 private:
+  unsigned blocks_held(Kernel &kernel, const LaunchGeometry &geometry);
   void make_current() const { check_cuda(cudaSetDevice(device_index_), "cudaSetDevice"); }
   void move(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, Stream stream) {
     make_current();
@@ -353,6 +355,23 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
   std::memcpy(map, &made, sizeof(made));
 }
 
+unsigned CudaDeviceImplementation::blocks_held(Kernel &kernel, const LaunchGeometry &geometry) {
+  uint64_t held = kernel.held.load(std::memory_order_acquire);
+  if (held == 0 || held >> 32 != geometry.shared_bytes) {
+    int of_each = 0;
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                   &of_each, reinterpret_cast<const void *>(kernel.handle),
+                   static_cast<int>(geometry.block[0] * geometry.block[1] * geometry.block[2]),
+                   geometry.shared_bytes),
+               ("occupancy of kernel " + kernel.name).c_str());
+    held =
+        uint64_t{geometry.shared_bytes} << 32 |
+        static_cast<uint64_t>(of_each * attribute(cudaDevAttrMultiProcessorCount, device_index_));
+    kernel.held.store(held, std::memory_order_release);
+  }
+  return static_cast<unsigned>(held);
+}
+
 void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geometry,
                                       void **arguments, Stream stream) {
   make_current();
@@ -368,10 +387,17 @@ void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geome
                    .c_str());
     kernel.shared_bytes.store(geometry.shared_bytes, std::memory_order_release);
   }
-  const cudaError_t result =
-      cudaLaunchKernel(function, dim3(geometry.grid[0], geometry.grid[1], geometry.grid[2]),
-                       dim3(geometry.block[0], geometry.block[1], geometry.block[2]), arguments,
-                       geometry.shared_bytes, static_cast<cudaStream_t>(stream));
+  const dim3 block(geometry.block[0], geometry.block[1], geometry.block[2]);
+  dim3 grid(geometry.grid[0], geometry.grid[1], geometry.grid[2]);
+  const auto on = static_cast<cudaStream_t>(stream);
+  cudaError_t result = cudaSuccess;
+  if (geometry.together) {
+    grid.x = std::min(grid.x, blocks_held(kernel, geometry));
+    result =
+        cudaLaunchCooperativeKernel(function, grid, block, arguments, geometry.shared_bytes, on);
+  } else {
+    result = cudaLaunchKernel(function, grid, block, arguments, geometry.shared_bytes, on);
+  }
   if (result != cudaSuccess)
     check_cuda(result, ("launch of kernel " + kernel.name).c_str());
 }

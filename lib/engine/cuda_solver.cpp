@@ -2,142 +2,16 @@
 
 #if __has_include(<cusolverDn.h>) && __has_include(<cublas_v2.h>)
 
-#include "engine/cuda_error.h"
+#include "engine/cuda_batched_solver.h"
 #include "engine/cuda_fourier.h"
-#include "engine/cuda_library.h"
+#include "engine/cuda_solver_library.h"
 
 #include <algorithm>
-#include <cublas_v2.h>
-#include <cusolverDn.h>
 #include <mutex>
-#include <string>
 #include <vector>
 
 namespace tsc_engine {
 namespace {
-
-/// An element type: what its parts are, and how 1 is written.
-template <class T> struct Element {
-  using Real = T;
-  static constexpr bool kIsComplex = false;
-  static T one() { return 1; }
-};
-template <> struct Element<cuComplex> {
-  using Real = float;
-  static constexpr bool kIsComplex = true;
-  static cuComplex one() { return {1, 0}; }
-};
-template <> struct Element<cuDoubleComplex> {
-  using Real = double;
-  static constexpr bool kIsComplex = true;
-  static cuDoubleComplex one() { return {1, 0}; }
-};
-
-/// Routines of one element type: cuSOLVER's, which are given column-major matrices one at a time,
-/// and two of cuBLAS. `gqr` and `evd` are called otherwise of real and of complex elements.
-template <class T> struct Routines;
-#define TSC_ROUTINES(letter, T, gqr, evd)                                                          \
-  template <> struct Routines<T> {                                                                 \
-    decltype(&cusolverDn##letter##potrf_bufferSize) potrf_size;                                    \
-    decltype(&cusolverDn##letter##potrf) potrf;                                                    \
-    decltype(&cusolverDn##letter##getrf_bufferSize) getrf_size;                                    \
-    decltype(&cusolverDn##letter##getrf) getrf;                                                    \
-    decltype(&cusolverDn##letter##getrs) getrs;                                                    \
-    decltype(&cusolverDn##letter##geqrf_bufferSize) geqrf_size;                                    \
-    decltype(&cusolverDn##letter##geqrf) geqrf;                                                    \
-    decltype(&cusolverDn##letter##gqr##_bufferSize) orgqr_size;                                    \
-    decltype(&cusolverDn##letter##gqr) orgqr;                                                      \
-    decltype(&cusolverDn##letter##evd##_bufferSize) syevd_size;                                    \
-    decltype(&cusolverDn##letter##evd) syevd;                                                      \
-    decltype(&cusolverDn##letter##sytrf_bufferSize) sytrf_size;                                    \
-    decltype(&cusolverDn##letter##sytrf) sytrf;                                                    \
-    decltype(&cusolverDn##letter##gesvdj_bufferSize) gesvdj_size;                                  \
-    decltype(&cusolverDn##letter##gesvdj) gesvdj;                                                  \
-    decltype(&cublas##letter##trsm_v2) trsm;                                                       \
-    decltype(&cublas##letter##geam) geam;                                                          \
-    Routines(const CudaLibrary &solver, const CudaLibrary &blas) {                                 \
-      solver.find(potrf_size, "cusolverDn" #letter "potrf_bufferSize");                            \
-      solver.find(potrf, "cusolverDn" #letter "potrf");                                            \
-      solver.find(getrf_size, "cusolverDn" #letter "getrf_bufferSize");                            \
-      solver.find(getrf, "cusolverDn" #letter "getrf");                                            \
-      solver.find(getrs, "cusolverDn" #letter "getrs");                                            \
-      solver.find(geqrf_size, "cusolverDn" #letter "geqrf_bufferSize");                            \
-      solver.find(geqrf, "cusolverDn" #letter "geqrf");                                            \
-      solver.find(orgqr_size, "cusolverDn" #letter #gqr "_bufferSize");                            \
-      solver.find(orgqr, "cusolverDn" #letter #gqr);                                               \
-      solver.find(syevd_size, "cusolverDn" #letter #evd "_bufferSize");                            \
-      solver.find(syevd, "cusolverDn" #letter #evd);                                               \
-      solver.find(sytrf_size, "cusolverDn" #letter "sytrf_bufferSize");                            \
-      solver.find(sytrf, "cusolverDn" #letter "sytrf");                                            \
-      solver.find(gesvdj_size, "cusolverDn" #letter "gesvdj_bufferSize");                          \
-      solver.find(gesvdj, "cusolverDn" #letter "gesvdj");                                          \
-      blas.find(trsm, "cublas" #letter "trsm_v2");                                                 \
-      blas.find(geam, "cublas" #letter "geam");                                                    \
-    }                                                                                              \
-  };
-TSC_ROUTINES(S, float, orgqr, syevd)
-TSC_ROUTINES(D, double, orgqr, syevd)
-TSC_ROUTINES(C, cuComplex, ungqr, heevd)
-TSC_ROUTINES(Z, cuDoubleComplex, ungqr, heevd)
-#undef TSC_ROUTINES
-
-struct Libraries {
-  CudaLibrary solver{"cusolver", CUSOLVER_VER_MAJOR};
-  CudaLibrary blas{"cublas", CUDART_VERSION / 1000};
-  decltype(&cusolverDnCreate) create_solver;
-  decltype(&cusolverDnDestroy) destroy_solver;
-  decltype(&cusolverDnSetStream) set_solver_stream;
-  decltype(&cusolverDnCreateGesvdjInfo) create_jacobi;
-  decltype(&cusolverDnDestroyGesvdjInfo) destroy_jacobi;
-  decltype(&cublasCreate_v2) create_blas;
-  decltype(&cublasDestroy_v2) destroy_blas;
-  decltype(&cublasSetStream_v2) set_blas_stream;
-  Routines<float> f32{solver, blas};
-  Routines<double> f64{solver, blas};
-  Routines<cuComplex> c64{solver, blas};
-  Routines<cuDoubleComplex> c128{solver, blas};
-
-  Libraries() {
-    solver.find(create_solver, "cusolverDnCreate");
-    solver.find(destroy_solver, "cusolverDnDestroy");
-    solver.find(set_solver_stream, "cusolverDnSetStream");
-    solver.find(create_jacobi, "cusolverDnCreateGesvdjInfo");
-    solver.find(destroy_jacobi, "cusolverDnDestroyGesvdjInfo");
-    blas.find(create_blas, "cublasCreate_v2");
-    blas.find(destroy_blas, "cublasDestroy_v2");
-    blas.find(set_blas_stream, "cublasSetStream_v2");
-  }
-  const Routines<float> &routines(const float *) const { return f32; }
-  const Routines<double> &routines(const double *) const { return f64; }
-  const Routines<cuComplex> &routines(const cuComplex *) const { return c64; }
-  const Routines<cuDoubleComplex> &routines(const cuDoubleComplex *) const { return c128; }
-};
-
-const Libraries &libraries() {
-  static const Libraries loaded; // a failure is tried again by the next call
-  return loaded;
-}
-
-void check(cusolverStatus_t status, const char *what) {
-  if (status != CUSOLVER_STATUS_SUCCESS)
-    throw Error(status == CUSOLVER_STATUS_ALLOC_FAILED ? Status::out_of_memory : Status::device,
-                std::string("cuSOLVER's ") + what + " failed with status " +
-                    std::to_string(static_cast<int>(status)));
-}
-void check(cublasStatus_t status, const char *what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? Status::out_of_memory : Status::device,
-                std::string("cuBLAS's ") + what + " failed with status " +
-                    std::to_string(static_cast<int>(status)));
-}
-
-size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
-struct Handles {
-  cusolverDnHandle_t solver = nullptr;
-  cublasHandle_t blas = nullptr;
-  gesvdjInfo_t jacobi = nullptr;
-};
 
 /// One shape, over T. Scratch memory: an info that nobody asked for, of svd a copy of the matrix
 /// and v, then the routine's own.
@@ -474,13 +348,6 @@ public:
 
 #endif
 
-/// `function` of a number of the element type of `shape`.
-template <class Function> auto of_elements(const SolverShape &shape, const Function &function) {
-  if (shape.has(kComplex))
-    return shape.dtype == DType::f64 ? function(cuDoubleComplex{}) : function(cuComplex{});
-  return shape.dtype == DType::f64 ? function(double{}) : function(float{});
-}
-
 class Solvers final : public CudaSolvers {
 public:
   ~Solvers() override {
@@ -498,24 +365,29 @@ public:
       throw Error(Status::device, "cuSOLVER has no LDL factorization of Hermitian matrices; "
                                   "factor on the host, or use eigh or solve");
     if (is_transform(shape.routine)) {
-      plans_.push_back({shape, 0, nullptr, nullptr, CudaFourier::make(shape)});
+      plans_.push_back({shape, 0, nullptr, nullptr, CudaFourier::make(shape), nullptr});
       return plans_.size() - 1;
     }
     make_handles();
     if (shape.routine == Routine::eigen) {
-      plans_.push_back(
-          {shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver), nullptr, nullptr});
+      plans_.push_back({shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver), nullptr,
+                        nullptr, nullptr});
       return plans_.size() - 1;
     }
     if (shape.routine == Routine::ldl_solve) {
       plans_.push_back({shape, 0, nullptr,
-                        std::make_unique<SymmetricSolvePlan>(shape, handles_.solver), nullptr});
+                        std::make_unique<SymmetricSolvePlan>(shape, handles_.solver), nullptr,
+                        nullptr});
+      return plans_.size() - 1;
+    }
+    if (std::unique_ptr<BatchPlan> batch = BatchPlan::make(shape, handles_)) {
+      plans_.push_back({shape, 0, nullptr, nullptr, nullptr, std::move(batch)});
       return plans_.size() - 1;
     }
     const int work = of_elements(shape, [&](auto element) {
       return Plan<decltype(element)>(shape, handles_).work_elements();
     });
-    plans_.push_back({shape, work, nullptr, nullptr, nullptr});
+    plans_.push_back({shape, work, nullptr, nullptr, nullptr, nullptr});
     return plans_.size() - 1;
   }
   size_t scratch_bytes(size_t number) override {
@@ -527,6 +399,8 @@ public:
       return plan.eigen->scratch_bytes();
     if (plan.symmetric_solve)
       return plan.symmetric_solve->scratch_bytes();
+    if (plan.batch)
+      return plan.batch->scratch_bytes();
     return of_elements(plan.shape, [&](auto element) {
       return Plan<decltype(element)>(plan.shape, handles_).scratch_bytes(plan.work);
     });
@@ -541,6 +415,10 @@ public:
     const auto on = static_cast<cudaStream_t>(stream);
     check(libraries().set_solver_stream(handles_.solver, on), "SetStream");
     check(libraries().set_blas_stream(handles_.blas, on), "SetStream");
+    if (plan.batch) {
+      plan.batch->run(memory, static_cast<char *>(scratch), on);
+      return;
+    }
     of_elements(plan.shape, [&](auto element) {
       run_batch<decltype(element)>(plan, memory, static_cast<char *>(scratch), on);
     });
@@ -553,6 +431,7 @@ private:
     std::unique_ptr<EigenPlan> eigen;                    // of that routine alone
     std::unique_ptr<SymmetricSolvePlan> symmetric_solve; // of ldl_solve
     std::unique_ptr<CudaFourier> fourier;                // of transforms
+    std::unique_ptr<BatchPlan> batch;                    // of all matrices in one call
   };
   void make_handles() {
     const Libraries &library = libraries();

@@ -64,6 +64,8 @@ struct LaunchGeometry {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
   uint32_t shared_bytes = 0; // dynamic
+  /// Blocks wait for one another: all run at once, of grid[0] as many as the device holds.
+  bool together = false;
 };
 
 /// A tensor of which bulk copies bring boxes into shared memory, dimensions from the innermost one

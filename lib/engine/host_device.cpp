@@ -196,7 +196,10 @@ std::string block_text(const TcDim3 &block) {
          std::to_string(block.z) + ")";
 }
 
-void HostDevice::launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream) {
+void HostDevice::launch(size_t kernel, const LaunchGeometry &asked, void **arguments, Stream) {
+  LaunchGeometry geometry = asked;
+  if (geometry.together) // blocks run one after another
+    geometry.grid[0] = 1;
   const TcKernelEntry &entry = *kernels_.at(kernel);
   const uint64_t threads = uint64_t(geometry.block[0]) * geometry.block[1] * geometry.block[2];
   if (threads == 0 || threads > kMaxBlockThreads)

@@ -108,6 +108,7 @@ struct Geometry {
   Size grid[3];
   uint32_t block[3] = {1, 1, 1};
   Size shared_bytes;
+  bool together = false; // as LaunchGeometry has it
 };
 enum class Plan : int32_t { cuda, serial };
 /// An argument behind a kernel's parameters under the plan `cuda`: what a GPU's bulk copies are

@@ -7,6 +7,26 @@ namespace tsc::interpret {
 
 using tensor::HostTensor;
 
+namespace {
+
+/// What a kernel has written to the memory of `written` with such strides, as a tensor.
+HostTensor as_laid_out(const HostTensor &written, const std::vector<int64_t> &strides) {
+  HostTensor result(written.dtype(), written.sizes());
+  Storage typed;
+  typed.allocate(written.dtype(), 1);
+  const std::vector<int64_t> &sizes = written.sizes();
+  for (int64_t i = 0; i < written.numel(); ++i) {
+    int64_t place = 0, rest = i;
+    for (size_t axis = sizes.size(); axis-- > 0; rest /= sizes[axis])
+      place += rest % sizes[axis] * strides[axis];
+    read_element(typed, 0, written, place);
+    write_element(result, i, typed, 0);
+  }
+  return result;
+}
+
+} // namespace
+
 void Machine::user_kernel(const ir::Operation &operation, const ir::Extern &call) {
   if (user_kernels_ == nullptr || !*user_kernels_)
     throw support::InternalError("interpret", "", "nothing runs " + call.custom->name);
@@ -39,6 +59,8 @@ void Machine::user_kernel(const ir::Operation &operation, const ir::Extern &call
   if (call.custom->has_workspace)
     run.workspace_bytes = value_of(item(call.custom->results).layout.sizes[0]);
   (*user_kernels_)(run);
+  for (size_t i = 0; i < run.results.size(); ++i)
+    run.results[i] = as_laid_out(run.results[i], values_of(item(i).layout.strides));
   store_items(operation, run.results);
 }
 

@@ -14,8 +14,9 @@ struct CustomArgument {
   enum class Kind : uint8_t {
     input,     // pointer to the first element of input `position` of the call
     absent,    // a null pointer: an optional tensor that was not given
-    result,    // pointer to result `position`, contiguous
+    result,    // pointer to result `position`, dense, as its buffer is laid out
     workspace, // pointer to the workspace's first byte
+    exchange,  // pointer to the kernel's own words (CustomCall::exchange)
     integer,   // `size`, over the symbols
     number,    // `number`
     map,       // pointer to what bulk copies are told of input `position` (program::TensorMap); GPU
@@ -42,6 +43,8 @@ struct CustomKernel {
   std::array<int, 3> block = {1, 1, 1};
   Expr shared_bytes = 0; // dynamic
   int blocks = 0;        // of a multiprocessor: registers are shared out among so many; 0: not said
+  bool together = false; // as program::KernelVariant has it
+  int cluster = 1;       // neighbouring blocks that are one (TC_CLUSTER)
 };
 struct CustomCall {
   std::string name; // the operator's: "mylib.fused_rope.default"
@@ -52,6 +55,8 @@ struct CustomCall {
   Expr matrix_operations = 0;
   bool by_groups = false;     // those are wgmma's
   bool has_workspace = false; // the last item of the tuple
+  BufferId exchange =
+      kNone; // i64, of Buffer::Role::exchange: what blocks of a launch tell each other
 };
 
 } // namespace tsc::ir

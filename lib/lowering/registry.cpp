@@ -33,6 +33,7 @@ const Registry &registry() {
     add_user_kernels(result);
     add_alignments(result);
     add_row_sums(result);
+    add_recurrences(result);
     add_selections(result);
     return result;
   }();

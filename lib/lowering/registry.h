@@ -41,6 +41,7 @@ void add_checks(Registry &registry);
 void add_user_kernels(Registry &registry);
 void add_alignments(Registry &registry);
 void add_row_sums(Registry &registry);
+void add_recurrences(Registry &registry);
 void add_selections(Registry &registry);
 
 /// The tensor that an argument names. A number becomes a constant of rank 0, typed by torch's rules

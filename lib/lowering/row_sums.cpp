@@ -58,16 +58,16 @@ NodeValue sum_pieces(Context &context, const ops::Call &call) {
   SumCall of(context, call);
   const ir::BufferView source = of.add("source");
   of.add_dense("keys");
-  of.add_dense("order");
+  const Expr count = of.add_dense("order").layout.sizes[0];
   of.parallel.arguments.push_back(TemplateCall::result(0));
   const tensor::Layout &layout = source.layout;
   for (const Expr size : {layout.strides[0], layout.strides[1], layout.sizes[1]})
     of.parallel.arguments.push_back(TemplateCall::integer(size));
   const int64_t width = columns_of_access(context, source);
   spread(of.parallel, layout.sizes[1], width);
-  of.parallel.grid[0] = symbolic::floor_div(layout.sizes[0], Expr(ops::kSumPiece));
+  of.parallel.grid[0] = symbolic::floor_div(count, Expr(ops::kSumPiece));
   const std::string types = "<" + std::to_string(width) + ">";
-  return of.finish("tc_sum_pieces", types, types, {TemplateCall::integer(layout.sizes[0])});
+  return of.finish("tc_sum_pieces", types, types, {TemplateCall::integer(count)});
 }
 
 NodeValue sum_rows(Context &context, const ops::Call &call) {

@@ -4,6 +4,7 @@
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "lowering/small_matrices.h"
 #include "lowering/tuple_call.h"
 
 namespace tsc::lowering {
@@ -76,6 +77,7 @@ public:
     return *this;
   }
   NodeValue run() {
+    solve_in_kernel(library_, context_.target);
     std::vector<graph::TensorMeta> results;
     const graph::Value &value = *call_.node().value;
     if (const graph::TensorMeta *one = value.tensor())

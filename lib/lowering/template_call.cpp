@@ -36,6 +36,7 @@ ir::CustomArgument TemplateCall::result(size_t position) {
   return argument(Kind::result, position);
 }
 ir::CustomArgument TemplateCall::absent() { return argument(Kind::absent); }
+ir::CustomArgument TemplateCall::exchange() { return argument(Kind::exchange); }
 ir::CustomArgument TemplateCall::integer(Expr value) {
   ir::CustomArgument result = argument(Kind::integer);
   result.size = value;
@@ -70,6 +71,7 @@ NodeValue TemplateCall::finish(const std::string &function, const std::string &o
   auto custom = std::make_shared<ir::CustomCall>();
   custom->name = call_.node().target;
   custom->results = results.size();
+  custom->exchange = exchange_words;
   ir::CustomKernel serial;
   serial.file = parallel.file;
   serial.function = function + "_alone" + alone_types;

@@ -18,6 +18,7 @@ public:
 
   static ir::CustomArgument result(size_t position);
   static ir::CustomArgument absent();
+  static ir::CustomArgument exchange();
   static ir::CustomArgument integer(Expr value);
 
   /// Adds the tensor `parameter` as it lies.
@@ -30,6 +31,7 @@ public:
                    const std::string &alone_types, const std::vector<ir::CustomArgument> &alone);
 
   ir::CustomKernel parallel;
+  BufferId exchange_words = kNone; // CustomCall::exchange
 
 private:
   Context &context_;

@@ -227,6 +227,7 @@ void read(const Cursor &at, KernelVariant &variant) {
   std::copy(block.begin(), block.end(), variant.block.begin());
   variant.shared_bytes = at.expression_or("shared_bytes", 0);
   variant.has_barriers = at.flag("has_barriers", false);
+  variant.together = at.flag("together", false);
   if (at.json->contains("maps"))
     at.at("maps").each([&](const Cursor &element) { read(element, variant.maps.emplace_back()); });
   variant.text = at.at("text").text();

@@ -105,6 +105,8 @@ Json write(const KernelVariant &variant) {
   set_unless(result, "shared_bytes", variant.shared_bytes, 0);
   if (variant.has_barriers)
     result["has_barriers"] = true;
+  if (variant.together)
+    result["together"] = true;
   for (const TensorMap &map : variant.maps)
     result["maps"].push_back(write(map));
   result["text"] = variant.text;

@@ -98,8 +98,11 @@ struct KernelVariant {
   std::string text;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   std::array<int, 3> block = {1, 1, 1};
-  Expr shared_bytes = 0;       // dynamic
-  bool has_barriers = false;   // uses __syncthreads or warp operations
+  Expr shared_bytes = 0;     // dynamic
+  bool has_barriers = false; // uses __syncthreads or warp operations
+  /// Blocks wait for one another: all of them run at once. grid[0] is the most; a device that holds
+  /// fewer runs as many as it does, and the kernel divides its work among those that there are.
+  bool together = false;
   std::vector<TensorMap> maps; // on the GPU alone
 };
 /// What the GPU's plan makes of the target, in nanoseconds without the launch. The first two are

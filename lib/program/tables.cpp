@@ -300,6 +300,7 @@ private:
       row.block[axis] = static_cast<uint32_t>(variant.block[axis]);
     }
     row.shared_bytes = expressions_.size(variant.shared_bytes);
+    row.together = variant.together;
     return row;
   }
   engine::TensorMap tensor_map(const Kernel &kernel, const TensorMap &map) {

@@ -80,7 +80,9 @@ def systems(c):
         c.case(f"inv_{short}", lambda a: L.inv(a), well(2, 4, 4))
         c.case(f"det_{short}", lambda a: (L.det(a), torch.det(a.mT), *L.slogdet(a), torch.logdet(a @ a.mT)), well(3, 4, 4))
         c.case(f"solve_triangular_{short}", lambda a, b: (L.solve_triangular(a, b, upper=True), L.solve_triangular(a, b, upper=False), L.solve_triangular(a, b.mT, upper=True, left=False), L.solve_triangular(a, b.mT, upper=False, left=False)), well(2, 4, 4), r(2, 4, 3))
-        c.case(f"cholesky_solve_{short}", lambda b, l: (torch.cholesky_solve(b, l), torch.cholesky_solve(b, l, upper=True), torch.cholesky_inverse(l), torch.cholesky_inverse(l, upper=True)), r(2, 4, 3), well(2, 4, 4))
+        # In float64 a result that nearly cancels is one of rounding: factors whose diagonal is far ahead.
+        steady = (lambda l: l + 6 * torch.eye(4, dtype=dtype)) if dtype == torch.float64 else lambda l: l
+        c.case(f"cholesky_solve_{short}" if dtype == torch.float32 else "cholesky_solve_steady_f64", lambda b, l: (torch.cholesky_solve(b, l), torch.cholesky_solve(b, l, upper=True), torch.cholesky_inverse(l), torch.cholesky_inverse(l, upper=True)), r(2, 4, 3), steady(well(2, 4, 4)))
         c.case(f"lstsq_{short}", lambda a, b: (*L.lstsq(a, b, driver="gelsd"), *L.lstsq(a, b)[:1], *L.lstsq(a, b, driver="gels")[:2]), r(2, 6, 3), r(2, 6, 2))
         if dtype == torch.float32:  # in float64 nobody knows more digits than the libraries, which differ in the last
             c.case(f"pinv_{short}", lambda a: L.pinv(a), r(2, 5, 3))
@@ -97,6 +99,12 @@ def systems(c):
     c.case("solve_decomposed", lambda a, b: torch.ops.aten._linalg_solve_ex(a, b), well(4, 4), r(4, 2))
     c.case("solve_after", lambda a, b: (L.solve(a.exp() + 5 * torch.eye(4), (b * 2).relu()) + b).sum(-1), r(3, 4, 4), r(3, 4, 2))
     c.case("solve_33", lambda a, b: L.solve(a, b), r(33, 33) + 12 * torch.eye(33), r(33, 2))
+    # Batches in one call of a library, and sizes of kernels of ours: up to 32.
+    c.case("batch_of_33", lambda a, b: (L.solve(a, b), L.cholesky(a @ a.mT + 33 * torch.eye(33)), L.qr(a)[1].abs(), L.solve_triangular(a, b, upper=True)), r(2, 33, 33) + 12 * torch.eye(33), r(2, 33, 2))
+    for size in (1, 2, 5, 8, 17, 32):
+        c.case(f"batch_of_{size}", lambda a, b: (L.solve(a, b), L.inv(a), L.cholesky(a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1])), L.qr(a)[1].abs()), r(3, size, size) + (size ** 0.5 + 3) * torch.eye(size), r(3, size, 5))
+    c.case("batch_tall", lambda a: (*(lambda q, t: (t.abs(), q @ t, q.mT @ q))(*L.qr(a)), *L.lu(a)[1:]), r(2, 9, 4))
+    c.case("batch_of_none", lambda a: (L.inv(a), L.cholesky_ex(a)[1]), r(0, 4, 4))
     c.case("inv_ex", lambda a: L.inv_ex(a), well(3, 3))
     c.case("inverse_strided", lambda a: (torch.inverse(a[::2]), a.mT.inverse()), well(4, 3, 3))
     c.case("inv_one", lambda a: L.inv(a), r(3, 1, 1, positive=True))

@@ -13,7 +13,7 @@ find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC co
 
 target_sources(${target} PRIVATE
   device_cuda.cpp engine/cuda_communicator.cpp engine/cuda_compiler.cpp engine/cuda_device.cpp
-  engine/cuda_fourier.cpp engine/cuda_library.cpp engine/cuda_marks.cpp engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp engine/cuda_solver.cpp engine/nccl.cpp)
+  engine/cuda_fourier.cpp engine/cuda_library.cpp engine/cuda_marks.cpp engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp engine/cuda_solver.cpp engine/cuda_batched_solver.cpp engine/nccl.cpp)
 target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(${target} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
 set_target_properties(${target} PROPERTIES

@@ -1,5 +1,6 @@
-// Recurrent layers, unrolled over their static sequence length. The input's part of the gates is
-// one product over the whole sequence; a step is one product with the state and elementwise work.
+// Recurrent layers. The input's part of the gates is one product over the whole sequence. What is
+// left is one kernel over all steps (tsc.recurrent_steps, tsc.lstm_steps) on a GPU, and where the
+// length is a symbol; else steps are written out, one product with the state and elementwise work.
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -140,10 +141,10 @@ size_t parameters_per_direction(const Layer &layer) {
 }
 
 void check_length(const Call &call, Expr length) {
-  if (!length.is_integer() || length.value() < 1)
+  if (length.is_integer() && length.value() < 1)
     call.fail("TSC-O090",
               call.node().target + ": the sequence length is " + symbolic::print(length),
-              "export with a sequence length that is a number of 1 or more");
+              "export with a sequence length of 1 or more");
 }
 
 Layer layer_of(const Call &call, Cell cell) {
@@ -204,22 +205,70 @@ struct Direction {
   State last;
 };
 
-/// One direction of one layer; `index` counts directions over the layers.
+/// Steps that are written out on a GPU, too: as many products fuse with their neighbours.
+constexpr int64_t kFewSteps = 3;
+
+/// Whether one kernel does all steps.
+bool has_kernel(const GraphBuilder &builder, const Call &call, const Layer &layer) {
+  const bool is_symbol = !layer.length.is_integer();
+  const Value *weights = call.value_of(layer.parameters[1]);
+  const bool is_wide_by_symbol = weights != nullptr && weights->tensor() != nullptr &&
+                                 !weights->tensor()->layout.sizes.back().is_integer();
+  if (layer.projected || is_wide_by_symbol) {
+    if (is_symbol)
+      call.refuse("TSC-O090",
+                  call.node().target +
+                      ": a projected LSTM, or one whose width is a symbol, over a sequence whose "
+                      "length is " +
+                      symbolic::print(layer.length),
+                  "export with a sequence length that is a number, or without proj_size");
+    return false;
+  }
+  return is_symbol || (builder.facilities().product_kernels && layer.length.value() > kFewSteps);
+}
+
+/// All steps of a direction by one kernel. `parts` and the outputs have batches first or last.
+Direction run_in_kernel(GraphBuilder &builder, const Layer &layer, const Weights &weights,
+                        const Argument &parts, State state, bool batch_first, bool backwards) {
+  const Prepared prepared = prepare(builder, layer.cell, weights);
+  Direction result;
+  if (layer.cell == Cell::lstm) {
+    const Argument both =
+        builder.call("tsc.lstm_steps.default",
+                     {parts, weights.hidden, state.hidden, state.cell, batch_first, backwards});
+    result.outputs = builder.item(both, 0);
+    result.last.cell = builder.item(both, 1);
+  } else {
+    result.outputs = builder.call("tsc.recurrent_steps.default",
+                                  {parts, weights.hidden, prepared.hidden_bias, state.hidden,
+                                   static_cast<int64_t>(layer.cell), batch_first, backwards});
+  }
+  result.last.hidden =
+      builder.call("aten.select.int", {result.outputs, batch_first ? 1 : 0, backwards ? 0 : -1});
+  return result;
+}
+
+/// One direction of one layer; `index` counts directions over the layers. `batch_first`: of input
+/// and outputs, where one kernel does all steps.
 Direction run_direction(GraphBuilder &builder, const Layer &layer, const Argument &input,
-                        int64_t index, bool backwards) {
+                        int64_t index, bool backwards, bool in_kernel, bool batch_first) {
   Weights weights = weights_of(layer, index);
   Expr features = builder.meta(input).layout.sizes[2];
   Argument rows = builder.call("aten.reshape.default",
                                {input, sizes_argument({layer.length * layer.batch, features})});
   Argument parts = input_part(builder, layer.cell, weights, rows);
-  Prepared prepared = prepare(builder, layer.cell, weights);
   Expr width = builder.meta(parts).layout.sizes[1];
-  parts = builder.call("aten.view.default",
-                       {parts, sizes_argument({layer.length, layer.batch, width})});
+  parts = builder.call(
+      "aten.view.default",
+      {parts, sizes_argument(batch_first ? std::vector<Expr>{layer.batch, layer.length, width}
+                                         : std::vector<Expr>{layer.length, layer.batch, width})});
   State state;
   state.hidden = builder.call("aten.select.int", {layer.hidden, 0, index});
   if (layer.cell == Cell::lstm)
     state.cell = widen(builder, builder.call("aten.select.int", {layer.cells, 0, index}));
+  if (in_kernel)
+    return run_in_kernel(builder, layer, weights, parts, state, batch_first, backwards);
+  Prepared prepared = prepare(builder, layer.cell, weights);
   int64_t length = layer.length.value();
   Arguments outputs(static_cast<size_t>(length));
   for (int64_t i = 0; i < length; ++i) {
@@ -270,15 +319,17 @@ Value layer_value(const Call &call, Cell cell) {
 Argument run_layers(GraphBuilder &builder, const Call &call, Cell cell) {
   Layer layer = layer_of(call, cell);
   DType dtype = call.tensor("input").dtype;
-  bool batch_first = call.boolean("batch_first");
+  const bool in_kernel = has_kernel(builder, call, layer),
+             batch_first = call.boolean("batch_first"), turns = batch_first && !in_kernel;
   Argument x = call["input"];
-  if (batch_first)
+  if (turns)
     x = builder.call("aten.permute.default", {x, Arguments{1, 0, 2}});
   Arguments hidden, cells;
   for (int64_t i = 0; i < layer.count; ++i) {
     Arguments outputs;
     for (int64_t j = 0; j < layer.directions; ++j) {
-      Direction direction = run_direction(builder, layer, x, i * layer.directions + j, j == 1);
+      Direction direction = run_direction(builder, layer, x, i * layer.directions + j, j == 1,
+                                          in_kernel, batch_first && in_kernel);
       outputs.push_back(direction.outputs);
       hidden.push_back(direction.last.hidden);
       if (cell == Cell::lstm)
@@ -286,7 +337,7 @@ Argument run_layers(GraphBuilder &builder, const Call &call, Cell cell) {
     }
     x = outputs.size() == 1 ? outputs[0] : builder.call("aten.cat.default", {outputs, 2});
   }
-  if (batch_first)
+  if (turns)
     x = builder.call("aten.permute.default", {x, Arguments{1, 0, 2}});
   Arguments results{x, builder.call("aten.stack.default", {hidden, 0})};
   if (cell == Cell::lstm)
@@ -352,6 +403,31 @@ void add_cell(Table &table, std::string_view name, Cell cell) {
       });
 }
 
+/// The outputs of all steps: of `parts` [length, batch, gates * width], or the first two swapped.
+Value steps_value(const Call &call) {
+  const TensorMeta &parts = call.tensor("parts");
+  std::vector<Expr> sizes = parts.layout.sizes;
+  sizes.back() = call.tensor("weights").layout.sizes[1];
+  return contiguous_value(parts.dtype, sizes, parts.device);
+}
+
+void add_steps(Table &table) {
+  table
+      .add("tsc::recurrent_steps(Tensor parts, Tensor weights, Tensor? bias, Tensor hidden, int "
+           "cell, bool batch_first, bool backwards) -> Tensor")
+      .shape(steps_value)
+      .lowers("recurrent_steps");
+  table
+      .add("tsc::lstm_steps(Tensor parts, Tensor weights, Tensor hidden, Tensor cells, bool "
+           "batch_first, bool backwards) -> (Tensor outputs, Tensor last)")
+      .shape([](const Call &call) {
+        const TensorMeta &cells = call.tensor("cells");
+        return Value{Value::List{steps_value(call),
+                                 contiguous_value(cells.dtype, cells.layout.sizes, cells.device)}};
+      })
+      .lowers("recurrent_steps");
+}
+
 /// What PyTorch decomposes an LSTM into on a CPU: one direction of one layer, for inference.
 Layer direction_alone(const Call &call) {
   constexpr int64_t kLstm = 2; // oneDNN's number
@@ -406,7 +482,8 @@ void add_direction(Table &table) {
         const Layer layer = direction_alone(call);
         const TensorMeta &input = call.tensor("input");
         const Direction direction =
-            run_direction(builder, layer, layer.input, 0, call.boolean("reverse"));
+            run_direction(builder, layer, layer.input, 0, call.boolean("reverse"),
+                          has_kernel(builder, call, layer), false);
         const Argument cell = convert(builder, direction.last.cell, input.dtype);
         return Arguments{direction.outputs,
                          builder.call("aten.unsqueeze.default", {direction.last.hidden, 0}),
@@ -424,6 +501,7 @@ void add_recurrent(Table &table) {
   add_layer(table, "rnn_tanh", Cell::tanh);
   add_layer(table, "rnn_relu", Cell::relu);
   add_direction(table);
+  add_steps(table);
   add_cell(table, "lstm_cell", Cell::lstm);
   add_cell(table, "gru_cell", Cell::gru);
   add_cell(table, "rnn_tanh_cell", Cell::tanh);

@@ -407,7 +407,8 @@ Value pieces_value(const Call &call) {
   const TensorMeta &source = call.tensor("source");
   return contiguous_value(
       accumulation_dtype(source.dtype),
-      {symbolic::floor_div(source.layout.sizes[0], Expr(kSumPiece)), source.layout.sizes[1]},
+      {symbolic::floor_div(call.tensor("order").layout.sizes[0], Expr(kSumPiece)),
+       source.layout.sizes[1]},
       source.device);
 }
 Value rows_value(const Call &call) {
