@@ -47,6 +47,8 @@ def complex(c):
     c.case("sums", lambda x: [P(Z(x).sum()), P(Z(x).sum(1)), P(Z(x).mean(0)), P(Z(x).cumsum(1)), P(Z(x).prod(1)), P(Z(x).cumprod(0)), Z(x).var(1), Z(x).std(), P(torch.var_mean(Z(x), 0)[1])], z(5, 7))
     c.case("norms", lambda x: [Z(x).norm(), torch.linalg.vector_norm(Z(x), 3, 1), torch.linalg.vector_norm(Z(x), float("inf"), 0), torch.linalg.vector_norm(Z(x), 1)], z(5, 7))
     c.case("products", lambda x, y, b: [P(Z(x) @ Z(y)), P(torch.addmm(Z(b), Z(x), Z(y), beta=1j, alpha=2 - 1j)), P(F.linear(Z(x), Z(y).mT, Z(b)))], z(5, 7), z(7, 3), z(3))
+    c.case("many_rows", lambda x, y, s: [P(Z(x) @ Z(y)), P(Z(x).conj() @ Z(y)), P(torch.addmm(Z(s), Z(x), Z(y)))], z(33, 5), z(5, 7), z(33, 7))
+    c.case("many_rows_batched", lambda x, y: [P(torch.bmm(Z(x), Z(y))), P(torch.bmm(Z(y).mT, Z(x).mT))], z(2, 40, 3), z(2, 3, 37))
     c.case("batched", lambda x, y: [P(torch.bmm(Z(x), Z(y))), P(torch.einsum("bij,bjk->bki", Z(x), Z(y).conj()))], z(2, 5, 7), z(2, 7, 3))
     c.case("vectors", lambda x, y, m: [P(torch.dot(Z(x), Z(y))), P(torch.vdot(Z(x), Z(y))), P(torch.outer(Z(x), Z(y))), P(torch.mv(Z(m), Z(x)))], z(7), z(7), z(3, 7))
     c.case("convolution", lambda x, w, b: P(F.conv1d(Z(x), Z(w), Z(b), padding=1)), z(2, 3, 9), z(4, 3, 3), z(4))

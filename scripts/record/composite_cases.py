@@ -90,6 +90,14 @@ def recurrent(c):
     layer("lstm_projection", "lstm", projection=2, count=2, two=True)
     layer("lstm_projection_no_bias", "lstm", projection=3, bias=False)
     layer("gru_longer", "gru", length=17, batch=1, width=3)
+    # Of several tiles of rows and several blocks; widths of whole words and others, 16-bit floats by matrix units.
+    layer("lstm_tiles_f16", "lstm", length=7, batch=19, features=8, width=24, two=True, first=True, dtype=torch.float16)
+    layer("gru_tiles_bf16", "gru", length=4, batch=17, features=8, width=72, dtype=torch.bfloat16)
+    layer("gru_odd_f16", "gru", length=4, batch=5, features=3, width=37, first=True, dtype=torch.float16)
+    layer("lstm_wide", "lstm", length=9, batch=5, features=3, width=70)
+    layer("gru_wide", "gru", length=6, batch=3, features=3, width=100, two=True)
+    layer("relu_f64", "relu", length=5, batch=9, features=3, width=33, dtype=torch.float64)
+    layer("lstm_f64", "lstm", length=4, batch=2, features=3, width=20, bias=False, dtype=torch.float64)
     r = lambda *s: c.randn(*s, scale=0.5)
 
     def direction(reverse, bias):
@@ -134,6 +142,14 @@ def products(c):
     c.case("outer", torch.outer, r(3), r(5))
     c.case("addr", lambda s, a, b: torch.addr(s, a, b, beta=0.5, alpha=2), r(3, 5), r(3), r(5))
     c.case("addr_beta0", lambda s, a, b: torch.addr(s, a, b, beta=0), r(3, 5) * float("nan"), r(3), r(5))
+    # Many products of few terms and few rows or columns, which a GPU's plan writes out.
+    for short, dtype in FLOATS.items():
+        d = dict(dtype=dtype)
+        c.case(f"many_small_{short}", lambda a, b: (a @ b, a.mT @ b, (a @ b.mT).relu()), r(520, 3, 3, **d), r(520, 3, 3, **d))
+    c.case("many_small_turned", lambda a, x, t: torch.einsum("bij,bnj->bni", a, x) + t[:, None], r(3, 3, 3), r(3, 700, 3), r(3, 3))
+    c.case("few_terms", lambda x, w, b: (x @ w, F.linear(x, w.T, b), torch.addmm(b, x, w, beta=2)), r(1400, 3), r(3, 5), r(5))
+    c.case("few_terms_special", lambda x, w: x @ w, torch.tensor([1.0, float("inf"), float("nan"), -0.0]).repeat(1100)[:, None] * torch.ones(1, 2), r(2, 1))
+    c.case("few_terms_f64", lambda a, b: torch.bmm(a, b), r(300, 4, 4).double(), r(300, 4, 4).double())
     c.case("addbmm_scaled", lambda s, a, b: torch.addbmm(s, a, b, beta=0.5, alpha=-2), r(5), r(4, 3, 6), r(4, 6, 5))
     c.case("addmv_scaled", lambda s, a, b: torch.addmv(s, a, b, beta=0.5, alpha=2), r(3), r(3, 5), r(5))
     c.case("baddbmm_scaled", lambda s, a, b: torch.baddbmm(s, a, b, beta=0.5, alpha=2), r(1, 5), r(2, 3, 4), r(2, 4, 5))
@@ -182,6 +198,7 @@ def distances(c):
     c.case("pairwise_1", lambda a, b: F.pairwise_distance(a, b, p=1.0, keepdim=True), r(3, 7), r(3, 7))
     for p in (0.0, 1.0, 2.0, 3.0, float("inf")):
         c.case(f"cdist_{p}", lambda a, b, p=p: torch.cdist(a, b, p=p), r(2, 5, 4), r(2, 3, 4))
+    c.case("cdist_by_product", lambda a, b: (torch.cdist(a, b), torch.cdist(a[0], b[1], compute_mode="donot_use_mm_for_euclid_dist")), r(2, 30, 40), r(2, 27, 40))
     c.case("cdist_matrices", torch.cdist, r(5, 4), r(3, 4))
     c.case("dist", torch.dist, r(3, 7), r(7))
     c.case("dist_1", lambda a, b: torch.dist(a, b, 1), r(3, 7), r(7))
@@ -504,6 +521,12 @@ def lookups(c):
     c.case("bucketize_i64", lambda q, b: torch.bucketize(q, b, right=True), c.ints(30), torch.tensor([-3, 0, 2, 4]))
     c.case("isin", torch.isin, c.ints(5, 6), c.ints(4))
     c.case("isin_invert", lambda a, b: torch.isin(a, b, invert=True), c.ints(30), c.ints(2, 2))
+    # So many that they are sorted and looked up.
+    many = lambda n, dtype: c.ints(n).to(dtype) * 37 % 101 + torch.arange(n).to(dtype) % 7 * 1000
+    c.case("isin_many", lambda a, b: (torch.isin(a, b), torch.isin(a, b.double(), invert=True)), many(4500, torch.int16), many(4001, torch.int16) + 2000)
+    odd = torch.tensor([float("nan"), float("inf"), 0.0, -0.0, -3.0])
+    c.case("isin_many_special", torch.isin, torch.cat([odd, r(4500).round()]), torch.cat([odd[:3], (r(4000) * 3).round() * 2 + 0.5]))
+    c.case("searchsorted_long", lambda s, q: (torch.searchsorted(s, q), torch.bucketize(q, s, right=True)), torch.sort(r(1025))[0], torch.cat([r(40), odd]))
     c.case("isin_number", lambda a: torch.isin(a, 3), c.ints(30))
     c.case("one_hot", lambda x: F.one_hot(x, 7), c.ints(3, 5, low=0, high=7))
     c.case("count_nonzero", lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1), torch.count_nonzero(x, (0, 2))), c.ints(4, 5, 6, low=0, high=2))

@@ -593,12 +593,21 @@ TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&
       tc_store(p + i, x[i]);
 }
 
-/// Floor division and the remainder in [0, b), b > 0.
+/// Floor division and the remainder in [0, b), b > 0. Places in what has no elements are divided by
+/// its sizes and not used: 0, where a processor would not divide by that.
 template <class T> TC_FN T tc_floor_div(T a, T b) {
+#ifndef TC_DEVICE
+  if (b == 0)
+    return 0;
+#endif
   const T q = a / b;
   return a % b < 0 ? q - 1 : q;
 }
 template <class T> TC_FN T tc_mod(T a, T b) {
+#ifndef TC_DEVICE
+  if (b == 0)
+    return 0;
+#endif
   const T r = a % b;
   return r < 0 ? r + b : r;
 }

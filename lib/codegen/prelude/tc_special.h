@@ -59,7 +59,11 @@ TC_FN double tc_erfinv(double y) {
   }
   return tc_copysign(x, y);
 }
+#ifdef TC_DEVICE
+TC_FN float tc_erfinv(float y) { return erfinvf(y); }
+#else
 TC_FN float tc_erfinv(float y) { return static_cast<float>(tc_erfinv(static_cast<double>(y))); }
+#endif
 
 /// The x below which a normal distribution has the share `share`.
 template <class T> TC_FN T tc_ndtri_of(T share) {

@@ -28,6 +28,35 @@ Argument pairwise_distance(GraphBuilder &builder, const Call &call) {
   return convert(builder, norm, dtype);
 }
 
+/// Whether distances are made of a product, as in PyTorch where there are more than 25 rows: here
+/// only of rows so long that the product is what takes time, since differences are more accurate.
+/// `mode`: 1 asks for it, 2 forbids it.
+bool multiplies(const TensorMeta &first, const TensorMeta &second, int64_t mode) {
+  constexpr int64_t kRows = 25, kLeastWidth = 32;
+  const auto size = [](const TensorMeta &x, size_t from_end) {
+    return x.layout.sizes[x.layout.rank() - from_end].as_integer().value_or(0);
+  };
+  const bool is_float = first.dtype == DType::f32 || first.dtype == DType::f64;
+  return is_float && first.dtype == second.dtype && mode != 2 &&
+         std::max(size(first, 2), size(second, 2)) > kRows && size(first, 1) >= kLeastWidth;
+}
+/// The root of |x|^2 + |y|^2 - 2 x y.
+Argument distances_by_product(GraphBuilder &builder, const Call &call) {
+  const auto squares = [&](std::string_view parameter) {
+    const Argument square = builder.call(kMul, {call[parameter], call[parameter]});
+    return builder.call("aten.sum.dim_IntList", {square, Arguments{-1}, true});
+  };
+  const auto turned = [&](const Argument &x) {
+    return builder.call("aten.transpose.int", {x, -1, -2});
+  };
+  const Argument product = builder.call("aten.matmul.default", {call["x1"], turned(call["x2"])});
+  const Argument sum = builder.call(kAdd, {squares("x1"), turned(squares("x2"))});
+  const Argument twice = builder.call(kMul, {product, 2.0});
+  const Argument square =
+      builder.call("aten.clamp_min.default", {builder.call(kSub, {sum, twice}), 0.0});
+  return builder.call("aten.sqrt.default", {square});
+}
+
 /// The distances of every row of x1 [.., p, m] to every row of x2 [.., r, m].
 Argument distances_of_rows(GraphBuilder &builder, const Call &call) {
   const TensorMeta first = call.tensor("x1"), second = call.tensor("x2");
@@ -37,6 +66,13 @@ Argument distances_of_rows(GraphBuilder &builder, const Call &call) {
   bool named_order = false;
   for (const Parameter &parameter : call.schema().parameters)
     named_order = named_order || parameter.name == "p";
+  const double order = named_order ? call.number("p") : 2.0;
+  const int64_t mode = named_order && call.has("compute_mode") ? call.integer("compute_mode") : 0;
+  // Of rows to themselves distances of 0 would be roots of what products round off.
+  const graph::NodeRef *one = call["x1"].node(), *other = call["x2"].node();
+  const bool are_same = one != nullptr && other != nullptr && one->id == other->id;
+  if (order == 2.0 && !are_same && multiplies(first, second, mode))
+    return convert(builder, distances_by_product(builder, call), first.dtype);
   Argument rows = builder.call("aten.unsqueeze.default", {widen(builder, call["x1"]), -2});
   Argument columns = builder.call("aten.unsqueeze.default", {widen(builder, call["x2"]), -3});
   Argument difference = builder.call(kSub, {rows, columns});

@@ -260,12 +260,20 @@ Argument to_signal_n(GraphBuilder &builder, const Call &call, bool forward) {
   const Extents extents = extents_of(call, builder.meta(x).layout.rank());
   const std::vector<size_t> others = without_last(call, extents.dims);
   x = resized_all(builder, call, x, extents, others.size());
-  const Half half = half_spectrum(builder, call, x, extents.dims.back(), extents.sizes.back());
+  const size_t last = extents.dims.back();
+  const std::optional<Expr> &size = extents.sizes.back();
   const Scaling scaling = scaling_of_word(call, forward);
-  x = fourier_of_complex(builder, call, half.x, others, scaling, forward);
+  // Zeros that fill up the last dimension are none of the others' business.
+  const bool grows =
+      size && symbolic::known_less_equal(builder.meta(x).layout.sizes[last],
+                                         symbolic::floor_div(*size, Expr(2)) + 1, builder.ranges());
+  if (grows)
+    x = fourier_of_complex(builder, call, x, others, scaling, forward);
+  const Half half = half_spectrum(builder, call, x, last, size);
+  x = grows ? half.x : fourier_of_complex(builder, call, half.x, others, scaling, forward);
   if (forward)
     x = conjugate(builder, x);
-  return fourier_to_real(builder, call, x, extents.dims.back(), half.size, scaling);
+  return fourier_to_real(builder, call, x, last, half.size, scaling);
 }
 
 void add_many_dimensional(Table &table) {

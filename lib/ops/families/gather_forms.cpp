@@ -1,6 +1,7 @@
 // Gathers and scatters by other names, bags of embeddings, and what cannot be compiled because the
 // result's size depends on data.
 #include "ops/families/checks.h"
+#include "ops/families/row_sums.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -98,6 +99,29 @@ Argument checked_offsets(GraphBuilder &builder, const Argument &starts, Expr bag
   Argument lengths = checked_with(builder, builder.call(kSub, {next, held}), indices + 1,
                                   "a bag has {value} indices: its offset is behind the next one");
   return builder.call(kSub, {next, lengths});
+}
+
+struct SummedBags {
+  Argument sums, sizes; // [bags, width], of the dtype in which is added; [bags]
+};
+/// Bags whose rows are added in their order, by one kernel; `bag`: of each index.
+SummedBags sums_of_bags(GraphBuilder &builder, const Call &call, const Argument &starts,
+                        const Argument &end, const Argument &bag, Expr bags) {
+  const TensorMeta weight = call.tensor("weight"), indices = call.tensor("indices");
+  const Argument limits =
+      builder.call("aten.cat.default", {Arguments{convert(builder, starts, DType::i64), end}, 0});
+  const Argument next = builder.call("aten.slice.Tensor", {limits, 0, 1});
+  const Argument sizes = builder.call(
+      kSub, {next, builder.call("aten.slice.Tensor", {limits, 0, 0, size_argument(bags)})});
+  const Argument order =
+      checked_range(builder, convert(builder, call["indices"], DType::i64), weight.layout.sizes[0]);
+  Argument pieces = graph::None{};
+  if (symbolic::bounds(indices.layout.sizes[0], builder.ranges()).high >= kSumPiece)
+    pieces = builder.call("tsc.sum_pieces.default", {call["weight"], bag, order});
+  const Argument sums =
+      builder.call("tsc.sum_rows.default", {call["weight"], order, limits, pieces,
+                                            size_argument(bags), accumulation_dtype(weight.dtype)});
+  return {sums, sizes};
 }
 
 struct Largest {
@@ -336,6 +360,16 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
                                 {{"dtype", DType::i64}, {"device", weight.device}});
   Argument bag = builder.call("aten.searchsorted.Tensor", {starts, place}, {{"right", true}});
   bag = builder.call(kSub, {bag, 1});
+  if (mode != BagMode::max && !nothing && padding < 0 && !call.has("per_sample_weights") &&
+      !bags.is_integer(0) && !weight.layout.sizes[1].is_integer(0)) {
+    const SummedBags summed = sums_of_bags(builder, call, starts, end, bag, bags);
+    Argument result = summed.sums;
+    if (mode == BagMode::mean) {
+      const Argument divisor = builder.call("aten.maximum.default", {summed.sizes, 1});
+      result = builder.call(kDiv, {result, column_of(builder, divisor)});
+    }
+    return noted(builder, call, mode, bags, padding, result, bag, summed.sizes, summed.sizes);
+  }
   Argument rows =
       widen(builder, builder.call("aten.embedding.default", {call["weight"], call["indices"]}));
   if (call.has("per_sample_weights")) {

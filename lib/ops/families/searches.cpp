@@ -24,43 +24,55 @@ int64_t search_steps(Expr length, const symbolic::Ranges &ranges) {
 
 /// Where `values` go into `sorted`: before elements that are equal, or behind them with `right`.
 /// PyTorch's own binary search, step by step, so that rows which are not in order, or hold NaN,
-/// give its numbers: a comparison with NaN goes right. `sorted` is one sequence, or as many as
-/// `values` has rows in its last dimension.
+/// give its numbers: a comparison with NaN goes right. With `nan_last` NaN is behind all numbers,
+/// where sorting puts it. `sorted` is one sequence, or as many as
+/// `values` has rows in its last dimension. Places are counted in 32 bits where that is enough.
 Argument insertion_points(GraphBuilder &builder, const Argument &sorted, const Argument &values,
-                          bool right, bool as_int32) {
+                          bool right, bool as_int32, bool nan_last = false) {
   const TensorMeta sequence = builder.meta(sorted), sought = builder.meta(values);
   const Expr length = sequence.layout.sizes.back();
-  const DType index = as_int32 ? DType::i32 : DType::i64;
+  const bool is_short = symbolic::bounds(length, builder.ranges()).high < (int64_t{1} << 30);
+  const DType counter = is_short ? DType::i32 : DType::i64;
   const auto filled = [&](const Argument &number) {
     return builder.call("aten.full.default", {sizes_argument(sought.layout.sizes), number},
-                        {{"dtype", DType::i64}, {"device", sought.device}});
+                        {{"dtype", counter}, {"device", sought.device}});
   };
-  Argument first = filled(0), last = filled(size_argument(length));
+  Argument first = filled(0),
+           left = filled(size_argument(length)); // so many are left from there on
   Argument elements = sorted;
   if (!symbolic::known_less_equal(Expr(1), length, builder.ranges())) // one there always is
     elements = builder.call("aten.constant_pad_nd.default", {sorted, Arguments{0, 1}, 0});
   const Expr end = builder.meta(elements).layout.sizes.back() - Expr(1);
-  for (int64_t step = search_steps(length, builder.ranges()); step > 0; --step) {
-    const Argument span = builder.call(kSub, {last, first});
-    const Argument half = builder.call("aten.bitwise_right_shift.Tensor_Scalar", {span, 1});
+  const int64_t steps = search_steps(length, builder.ranges());
+  for (int64_t step = steps; step > 0; --step) {
+    const Argument half = builder.call("aten.bitwise_right_shift.Tensor_Scalar", {left, 1});
     const Argument middle = builder.call(kAdd, {first, half});
-    const Argument inside =
-        builder.call("aten.minimum.default", {middle, size_argument(end)}); // where all is found
+    Argument inside =
+        builder.call("aten.clamp.default", {middle, 0, size_argument(end)}); // where all is found
+    if (sequence.layout.rank() != 1)
+      inside = convert(builder, inside, DType::i64);
     const Argument element = sequence.layout.rank() == 1
                                  ? builder.call("aten.index.Tensor", {elements, Arguments{inside}})
                                  : builder.call("aten.gather.default", {elements, -1, inside});
-    const Argument stops =
-        builder.call(right ? "aten.gt.Tensor" : "aten.ge.Tensor", {element, values});
-    const Argument found = builder.call("aten.ge.Tensor", {first, last});
-    const Argument stays = builder.call("aten.logical_or.default", {found, stops});
+    Argument moves;
+    if (nan_last)
+      moves = builder.call(right ? "aten.le.Tensor" : "aten.lt.Tensor", {element, values});
+    else
+      moves = builder.call(
+          "aten.logical_not.default",
+          {builder.call(right ? "aten.gt.Tensor" : "aten.ge.Tensor", {element, values})});
+    if (step != steps || !symbolic::known_less_equal(Expr(1), length, builder.ranges())) {
+      const Argument some = builder.call("aten.gt.Scalar", {left, 0});
+      moves = builder.call("aten.logical_and.default", {moves, some});
+    }
     const Argument behind = builder.call(kAdd, {middle, 1});
-    const Argument next = builder.call(kWhere, {stays, first, behind});
-    const Argument ends = builder.call("aten.logical_not.default", {found});
-    const Argument shrinks = builder.call("aten.logical_and.default", {ends, stops});
-    last = builder.call(kWhere, {shrinks, middle, last});
-    first = next;
+    first = builder.call(kWhere, {moves, behind, first});
+    if (step == 1)
+      break;
+    const Argument after = builder.call(kSub, {left, builder.call(kAdd, {half, 1})});
+    left = builder.call(kWhere, {moves, after, half});
   }
-  return convert(builder, first, index);
+  return convert(builder, first, as_int32 ? DType::i32 : DType::i64);
 }
 
 Argument value_tensor(GraphBuilder &builder, const Call &call, const TensorMeta &like) {
@@ -94,11 +106,40 @@ Argument bucketize(GraphBuilder &builder, const Call &call) {
                           call.boolean("out_int32"));
 }
 
+/// Whether `values` are among `candidates`, of one dtype: each is looked up where it would stand.
+Argument is_among_sorted(GraphBuilder &builder, const Argument &values,
+                         const Argument &candidates) {
+  const Argument sorted =
+      builder.item(builder.call("aten.sort.default", {candidates, 0, false}), 0);
+  const Expr last = builder.meta(sorted).layout.sizes[0] - Expr(1);
+  const Argument place = insertion_points(builder, sorted, values, false, true, true);
+  const Argument inside = builder.call("aten.clamp.default", {place, 0, size_argument(last)});
+  const Argument there = builder.call("aten.index.Tensor", {sorted, Arguments{inside}});
+  return builder.call("aten.eq.Tensor", {there, values});
+}
+
+/// Whether sorting the candidates pays: each element is compared with all of them otherwise.
+bool pays_to_sort(GraphBuilder &builder, const TensorMeta &values, const TensorMeta &candidates) {
+  constexpr int64_t kFew = 64, kCompared = int64_t{1} << 24;
+  const auto count = symbolic::bounds(symbolic::numel(candidates.layout.sizes), builder.ranges());
+  const auto elements = symbolic::bounds(symbolic::numel(values.layout.sizes), builder.ranges());
+  return count.low >= 1 && count.high > kFew && count.high < (int64_t{1} << 30) &&
+         elements.high > kCompared / count.high;
+}
+
 Argument is_in(GraphBuilder &builder, const Call &call) {
   std::string_view elements = call.schema().parameters[0].name,
                    candidates = call.schema().parameters[1].name;
   Argument found;
-  if (!call.optional_tensor(candidates)) {
+  const TensorMeta *values_meta = call.optional_tensor(elements),
+                   *candidates_meta = call.optional_tensor(candidates);
+  if (values_meta != nullptr && candidates_meta != nullptr &&
+      pays_to_sort(builder, *values_meta, *candidates_meta)) {
+    const DType dtype = promote_operands(elementwise_operands(call, {elements, candidates}));
+    const Argument all = builder.call("aten.reshape.default", {call[candidates], Arguments{-1}});
+    found = is_among_sorted(builder, convert(builder, call[elements], dtype),
+                            convert(builder, all, dtype));
+  } else if (candidates_meta == nullptr) {
     found = builder.call("aten.eq.Tensor", {call[elements], call[candidates]});
   } else {
     Argument values = call[elements];

@@ -16,8 +16,50 @@ Pair product_of(const RealMath &math, const Pair &a, const Pair &b, const Produc
           math.add(product(a.re, b.im), product(a.im, b.re))};
 }
 
+/// Matrices of at least so many rows are multiplied as one product of real ones, whose right factor
+/// is made first: what it holds twice is less then than what four products read.
+constexpr int64_t kRowsOfOne = 32;
+
+/// Of a [.., m, k] the rows with parts beside each other, [.., m, 2 k], by b [.., k, n] with the
+/// rows (re, im) and (-im, re) for each of its own, [.., 2 k, 2 n]: [.., m, n, 2].
+Argument as_one_product(const RealMath &math, ComplexValues &values, const Argument &a,
+                        const Argument &b, std::string_view target) {
+  GraphBuilder &builder = math.builder();
+  const auto beside = [&](const Argument &x, const Argument &y, int64_t dim) {
+    return builder.call("aten.stack.default", {Arguments{x, y}, dim});
+  };
+  const auto flat = [&](const Argument &x, const std::vector<Expr> &sizes) {
+    return builder.call("aten.reshape.default", {x, sizes_argument(sizes)});
+  };
+  const std::vector<Expr> left = builder.meta(a).layout.sizes, right = builder.meta(b).layout.sizes;
+  std::vector<Expr> rows = left, columns = right, result = left;
+  rows.back() = rows.back() * Expr(2);
+  columns.back() = columns.back() * Expr(2);
+  columns[columns.size() - 2] = rows.back();
+  result.back() = right.back();
+  result.emplace_back(2);
+  const Argument *memory = values.memory(a);
+  const Pair of_a = memory ? Pair{} : parts_of(math, values, a), of_b = parts_of(math, values, b);
+  const Argument lines = flat(memory ? *memory : beside(of_a.re, of_a.im, -1), rows);
+  const Argument both =
+      beside(beside(of_b.re, of_b.im, -1), beside(math.negate(of_b.im), of_b.re, -1), -3);
+  return flat(builder.call(target, {lines, flat(both, columns)}), result);
+}
+
+bool is_one_product(const RealMath &math, ComplexValues &values, const Argument &a,
+                    const Argument &b) {
+  const std::vector<Expr> &sizes = math.builder().meta(a).layout.sizes;
+  return sizes[sizes.size() - 2].as_integer().value_or(0) >= kRowsOfOne && values.is_complex(a) &&
+         values.is_complex(b);
+}
+
 Pair matrix_product(const RealMath &math, ComplexValues &values, const Call &call,
                     std::string_view first, std::string_view second, std::string_view target) {
+  if (is_one_product(math, values, call[first], call[second])) {
+    const Argument product = as_one_product(math, values, call[first], call[second], target);
+    return {math.builder().call("aten.select.int", {product, -1, 0}),
+            math.builder().call("aten.select.int", {product, -1, 1})};
+  }
   const Pair a = parts_of(math, values, call[first]), b = parts_of(math, values, call[second]);
   return product_of(math, a, b, [&](const Argument &x, const Argument &y) {
     return math.builder().call(target, {x, y});
@@ -134,6 +176,15 @@ Pair running_product(const RealMath &math, ComplexValues &values, const Call &ca
 }
 
 } // namespace
+
+std::optional<Argument> complex_product_memory(const RealMath &math, ComplexValues &values,
+                                               const Call &call) {
+  const std::string &target = call.node().target;
+  if ((target != "aten.mm.default" && target != "aten.bmm.default") ||
+      !is_one_product(math, values, call["self"], call["mat2"]))
+    return std::nullopt;
+  return as_one_product(math, values, call["self"], call["mat2"], target);
+}
 
 std::optional<Pair> complex_product(const RealMath &math, ComplexValues &values, const Call &call) {
   const std::string &target = call.node().target;

@@ -15,6 +15,7 @@
 #include "ops/passes/seed_random.h"
 #include "ops/passes/split_complex.h"
 #include "ops/passes/verify_graph.h"
+#include "ops/passes/write_out_products.h"
 #include "ops/passes/write_results.h"
 #include "support/verify.h"
 
@@ -40,6 +41,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"decompose_attention", decompose_attention},
       {"decompose_convolution", decompose_convolution},
       {"order_sums", order_sums},
+      {"write_out_products", write_out_products},
       {"align_products", align_products},
       {"overlap_products", overlap_products},
       {"bucket_collectives", bucket_collectives},

@@ -219,6 +219,9 @@ private:
     const RealMath math = math_of(call);
     if (std::optional<Argument> real = real_result(math, call))
       return values_.filled(*real, result());
+    if (is_complex(*value_))
+      if (std::optional<Argument> memory = complex_product_memory(math, values_, call))
+        return values_.add_memory(*memory, result());
     if (std::optional<Pair> pair = complex_result(math, call))
       return values_.add_parts(*pair, result());
     for (const ByParts &each : kByParts)

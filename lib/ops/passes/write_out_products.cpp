@@ -1,0 +1,83 @@
+#include "ops/passes/write_out_products.h"
+
+#include "ops/passes/decompose.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/rewrite.h"
+#include "ops/table/shape_rules.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tsc::ops {
+
+namespace {
+
+constexpr int64_t kMostOfEdge = 8;       // elements
+constexpr int64_t kFewestResults = 4096; // below, whatever does it takes as long as a launch
+
+/// Of a factor's last two dimensions; 0 where a size is a symbol.
+int64_t edge(const TensorMeta &factor, size_t from_end) {
+  return factor.layout.sizes[factor.layout.rank() - from_end].as_integer().value_or(0);
+}
+
+/// Whether the product of `a` and `b` has few terms, and few rows or columns.
+bool is_small(const TensorMeta &a, const TensorMeta &b, const symbolic::Ranges &ranges) {
+  const size_t rank = a.layout.rank();
+  if (a.dtype != b.dtype || !tensor::is_floating(a.dtype) || rank != b.layout.rank() || rank < 2)
+    return false;
+  const auto fits = [](int64_t size) { return size >= 1 && size <= kMostOfEdge; };
+  const int64_t rows = edge(a, 2), terms = edge(a, 1), columns = edge(b, 1);
+  if (!fits(terms) || (!fits(rows) && !fits(columns)))
+    return false;
+  std::vector<Expr> sizes(a.layout.sizes.begin(), a.layout.sizes.end() - 1);
+  sizes.push_back(b.layout.sizes.back());
+  const auto count = symbolic::bounds(symbolic::numel(sizes), ranges);
+  return count.high >= kFewestResults;
+}
+
+/// In f32 or wider.
+Argument written_out(GraphBuilder &builder, const Argument &a, const Argument &b) {
+  const Argument left = builder.call("aten.unsqueeze.default", {widen(builder, a), -1});
+  const Argument right = builder.call("aten.unsqueeze.default", {widen(builder, b), -3});
+  const Argument products = builder.call(kMul, {left, right});
+  return builder.call("aten.sum.dim_IntList", {products, Arguments{-2}, false});
+}
+
+} // namespace
+
+graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) {
+  const auto is_product = [](const Node &node) {
+    return node.target == "aten.mm.default" || node.target == "aten.bmm.default" ||
+           (node.target == "aten.addmm.default" && node.args.size() == 3 && node.kwargs.empty());
+  };
+  if (!options.product_kernels || std::none_of(graph.nodes.begin(), graph.nodes.end(), is_product))
+    return graph;
+  Rewrite rewrite(std::move(graph));
+  bool changed = false;
+  for (graph::NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
+    if (!is_product(rewrite.source().node(id))) {
+      rewrite.copy(id);
+      continue;
+    }
+    Node node = rewrite.take_mapped(id);
+    GraphBuilder &builder = rewrite.builder();
+    builder.set_source(node);
+    const size_t first = node.args.size() - 2; // behind what is added
+    const TensorMeta a = builder.meta(node.args[first]), b = builder.meta(node.args[first + 1]);
+    const TensorMeta *result = node.value ? node.value->tensor() : nullptr;
+    if (result != nullptr && is_small(a, b, builder.ranges())) {
+      Argument sum = written_out(builder, node.args[first], node.args[first + 1]);
+      if (first > 0)
+        sum = builder.call(kAdd, {widen(builder, node.args[0]), sum});
+      rewrite.replace(id, convert(builder, sum, result->dtype));
+      changed = true;
+    } else {
+      rewrite.replace(id, graph::NodeRef{builder.append(std::move(node))});
+    }
+  }
+  graph::Graph made = rewrite.take();
+  return changed ? decompose_keeping(std::move(made), {}, {options.product_kernels}) : made;
+}
+
+} // namespace tsc::ops
