@@ -162,6 +162,32 @@ private:
     return {graph_.element_variables.back(),
             row && row->order == RunOrder::by_thread ? vector_ * std::max(1, row->steps) : vector_};
   }
+  /// Whether an access goes to a place that is looked up anew for neighbours along a loop.
+  bool is_looked_up(const Value &value, Expr variable) const {
+    if (value.op != Op::load && value.op != Op::store)
+      return false;
+    return std::any_of(value.args.begin(), value.args.end(), [&](ValueId id) {
+      return graph_[id].op == Op::set_indirect &&
+             symbolic::depends_on(value.index, graph_[id].symbol) && varies_along(id, variable);
+    });
+  }
+  bool varies_along(ValueId id, Expr variable) const {
+    std::vector<ValueId> open = {id};
+    std::vector<bool> seen(graph_.values.size(), false);
+    while (!open.empty()) {
+      const ValueId next = open.back();
+      open.pop_back();
+      if (seen[next])
+        continue;
+      seen[next] = true;
+      const Value &value = graph_[next];
+      if ((value.buffer != ir::kNone || value.op == Op::index_expr) &&
+          symbolic::depends_on(value.index, variable))
+        return true;
+      open.insert(open.end(), value.args.begin(), value.args.end());
+    }
+    return false;
+  }
   double size_of(const Value &value) const {
     return static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
   }
@@ -204,7 +230,7 @@ private:
       const auto step = symbolic::depends_on(value.index, variable)
                             ? symbolic::coefficient_of(value.index, variable)
                             : std::optional<Expr>(Expr(0));
-      const bool is_number = step && step->is_integer();
+      const bool is_number = step && step->is_integer() && !is_looked_up(value, variable);
       const bool scattered = !is_number && !value.args.empty() && value.op == Op::load;
       apart = scattered   ? kLine
               : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
@@ -378,6 +404,9 @@ private:
   }
   /// Between what an access reaches at neighbours along a loop; a line where that is no number.
   double bytes_along(const Value &value, Expr variable) const {
+    constexpr double kAnywhere = 1 << 20;
+    if (is_looked_up(value, variable))
+      return kAnywhere;
     if (!symbolic::depends_on(value.index, variable))
       return 0;
     const auto step = symbolic::coefficient_of(value.index, variable);

@@ -157,6 +157,23 @@ int widest_element(const ir::Module &module, const KernelPlan &plan) {
   return static_cast<int>(widest);
 }
 
+/// The same of what is not read over and over from a table of few numbers, such as one a channel.
+int widest_streamed(const ir::Module &module, const KernelPlan &plan) {
+  constexpr int64_t kTable = 4096; // elements
+  const auto elements = plan.graph.elements().as_integer();
+  size_t widest = 0;
+  for (const Value &value : plan.graph.values) {
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+    const bool is_table =
+        value.op == Op::load && held && elements && *held <= kTable && *held * 16 <= *elements;
+    if (!is_table)
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  }
+  return static_cast<int>(widest);
+}
+
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
@@ -203,7 +220,7 @@ void plan_flat(const Request &request, KernelPlan &plan) {
 /// pools and depthwise convolutions, whose neighbours along the row variable are neighbours in
 /// memory.
 bool has_short_rows(const KernelGraph &graph) {
-  constexpr int64_t kLongest = 64, kFewest = 2048, kWidestStep = 4;
+  constexpr int64_t kLongest = 64, kFewest = 2048, kWidestStep = 4, kLongestLookedUp = 8;
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   if (!elements || *elements > kLongest || (rows && *rows < kFewest) ||
       graph.row_variables.empty() || graph.element_variables.empty())
@@ -211,6 +228,10 @@ bool has_short_rows(const KernelGraph &graph) {
   return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
     if (value.op != Op::load || value.level != Level::element)
       return value.level != Level::element || value.op != Op::store;
+    // A row that is looked up lies anywhere: its elements are neighbours, its neighbours' are not.
+    if (!value.args.empty() && symbolic::depends_on(value.index, graph.element_variables.back()) &&
+        *elements > kLongestLookedUp)
+      return false;
     const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
     return step && step->is_integer() && step->value() >= 0 && step->value() <= kWidestStep;
   });
@@ -427,7 +448,7 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
   std::vector<KernelPlan> others;
   const bool may_join = !request.like && request.checked.sizes.empty() &&
-                        widest_element(request.module, plan) <= kNarrowElement;
+                        widest_streamed(request.module, plan) <= kNarrowElement;
   const std::optional<OneLoop> one_loop = may_join ? as_one_loop(plan.graph) : std::nullopt;
   for (const bool divides : {false, true}) {
     KernelPlan other;
@@ -446,6 +467,12 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     other.graph = plan.graph;
     if (!request.like && request.checked.sizes.empty() &&
         plan_tile(request.module, request.group, other, nullptr, request.chosen(), edges, true))
+      others.push_back(std::move(other));
+  }
+  {
+    KernelPlan other;
+    other.graph = plan.graph;
+    if (plan_interleaved(request, other, Interleaving::of_tables))
       others.push_back(std::move(other));
   }
   if (!plan_tile(request.module, request.group, plan, tile, request.chosen()) &&

@@ -96,8 +96,19 @@ bool is_of_row(const KernelGraph &graph, const Value &value, const Loops &loops)
          steps_by(value, graph.element_variables[loops.around], loops.length);
 }
 
+/// Numbers of the short loop's elements, the same for all of the others: a thread has each once.
+bool is_of_table(const KernelGraph &graph, const Value &value, const Loops &loops) {
+  return value.op == Op::load && value.args.empty() && value.guard == ir::kNone &&
+         steps_by(value, graph.element_variables[loops.within], 1) &&
+         std::none_of(graph.element_variables.begin(), graph.element_variables.end(),
+                      [&](const Expr &variable) {
+                        return variable != graph.element_variables[loops.within] &&
+                               symbolic::depends_on(value.index, variable);
+                      });
+}
+
 /// One of the two is the graph's innermost loop. Nothing: there are none of one kind of access.
-std::optional<Loops> find_loops(const KernelGraph &graph) {
+std::optional<Loops> find_loops(const KernelGraph &graph, Interleaving kind) {
   const size_t count = graph.element_variables.size();
   for (Loops loops; loops.within < count; ++loops.within)
     for (loops.around = 0; loops.around < count; ++loops.around) {
@@ -111,7 +122,10 @@ std::optional<Loops> find_loops(const KernelGraph &graph) {
                            [&](const Value &value) { return is(graph, value, loops); });
       };
       const bool rows = loops.within == loops.around + 1 && loops.within + 1 == count;
-      if (any(is_interleaved) && (any(goes_around) || (rows && any(is_of_row))))
+      const bool fits = kind == Interleaving::of_tables
+                            ? rows && any(is_of_table)
+                            : any(goes_around) || (rows && any(is_of_row));
+      if (any(is_interleaved) && fits)
         return loops;
     }
   return std::nullopt;
@@ -247,13 +261,16 @@ bool plan_taps(const Request &request, KernelPlan &plan) {
   return true;
 }
 
-bool plan_interleaved(const Request &request, KernelPlan &plan) {
+bool plan_interleaved(const Request &request, KernelPlan &plan, Interleaving kind) {
   const ir::Module &module = request.module;
   if (request.like || !request.checked.sizes.empty())
     return false;
   const KernelGraph graph = with_short_loop(plan.graph);
-  const std::optional<Loops> loops = find_loops(graph);
-  const int run = loops ? choose_run(module, graph, *loops) : 0;
+  const std::optional<Loops> loops = find_loops(graph, kind);
+  int run = loops ? choose_run(module, graph, *loops) : 0;
+  if (kind == Interleaving::of_tables && divides(graph))
+    while (run > 1 && run * loops->length > kMostQuotients)
+      run /= 2;
   if (run == 0 || (run * loops->length > kMostQuotients && divides(graph)))
     return false;
   std::optional<Unrolled> unrolled = unroll(graph, loops->within, kMostValues);

@@ -88,9 +88,14 @@ double memory_time(const Request &request, const KernelGraph &graph);
 /// elements one after the other, so that the threads of a multiprocessor look up in one place at a
 /// time; false, and nothing done, if nothing is gathered so.
 bool plan_in_turn(const Request &request, KernelPlan &plan);
+enum class Interleaving : uint8_t {
+  of_orders, // accesses go through the short loop first, and others last
+  of_tables, // something is the same for all but the short loop: a number a channel
+};
 /// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
-bool plan_interleaved(const Request &request, KernelPlan &plan);
+bool plan_interleaved(const Request &request, KernelPlan &plan,
+                      Interleaving kind = Interleaving::of_orders);
 /// A pointwise walk that reads several numbers of each element, one behind another in memory (taps
 /// of a depthwise filter), in whole vectors of a run's elements. False, and `plan` is of no use,
 /// where nothing is read so.
