@@ -4,6 +4,7 @@
     scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--device cuda]
     scripts/bench/sweep.py FIRST LAST --files FOLDER ...    the models of a folder's files (file_workloads.py) instead, counted from 0
     scripts/bench/sweep.py FIRST LAST --logs FOLDER ...     the operator calls of a folder's logs (logged_operators.py), counted from 0
+    scripts/bench/sweep.py FIRST LAST --workloads FILE ...  what a file's W names, as (module, inputs), counted from 0; tsc compile ($TSC) gets their torch.export
 
 Workers compile at the same time; then they measure in turn, alone on the GPU, the ways taking turns, with the second-level
 cache flushed and the host's part hidden behind the flush: median of --rounds between two events. `copy` is the time in which a copy within
@@ -55,6 +56,37 @@ def distance(results, wanted):
     return worst
 
 
+def listed(path, number, device):
+    """The `number`th of the workloads that the file's W names."""
+    import importlib.util
+    import torch
+    spec = importlib.util.spec_from_file_location("listed_workloads", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where Dynamo looks for it
+    spec.loader.exec_module(module)
+    name, make = list(module.W.items())[number]
+    with torch.device(device):
+        model, inputs = make()
+
+    def function(*given):
+        with torch.no_grad():
+            return model(*given)
+    function.model = model
+    return "listed", name, function, [lambda _, one=one: one for one in inputs]
+
+
+def of_folder(model, inputs):
+    """`model`, exported, compiled by the command line ($TSC) to a folder, and loaded."""
+    import tempfile
+    import torch
+    import tsc
+    folder = tempfile.mkdtemp()
+    torch.export.save(torch.export.export(model, tuple(inputs)), folder + "/model.pt2")
+    subprocess.run([os.environ["TSC"], "compile", folder + "/model.pt2", "-o", folder + "/out", "--arch=native" if inputs[0].is_cuda else "--arch=host"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return tsc.load(folder + "/out", device="cuda" if inputs[0].is_cuda else "cpu")
+
+
 class Case:
     """A workload with its compiled forms, kept until it is measured."""
 
@@ -66,6 +98,8 @@ class Case:
         if options.files:
             from file_workloads import files, workload
             made = workload(files(options.files)[number], options.device, (1 << 30) // options.shrink)
+        elif options.workloads:
+            made = listed(options.workloads, number, options.device)
         elif options.logs:
             from logged_operators import calls, workload
             name, text = calls(options.logs)[number]
@@ -96,7 +130,8 @@ class Case:
                 if way == "tsc":
                     import tsc
                     tsc.reset_reports()
-                    call = torch.compile(function, backend=tsc.backend, dynamic=False)
+                    model = getattr(function, "model", None)
+                    call = torch.compile(function, backend=tsc.backend, dynamic=False) if model is None else of_folder(model, inputs)
                 else:
                     call = torch.compile(function, dynamic=False)
                 results = call(*inputs)
@@ -107,6 +142,8 @@ class Case:
                     self.row["kernels"] = sum(r.kernels for r in reports)
                     if not any(word in self.row["text"] for word in DRAWN):
                         self.row["distance"] = distance(leaves(results), leaves(wanted))
+            except subprocess.CalledProcessError as error:
+                self.row[way + " failed"] = error.stderr[-300:]
             except Exception as error:
                 self.row[way + " failed"] = f"{type(error).__name__} {str(error)[:300]}"
             self.row[way + " s"] = round(time.time() - start, 2)
@@ -230,6 +267,7 @@ def main():
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--files", default="", help="a folder of files that define Model, get_init_inputs and get_inputs")
     parser.add_argument("--logs", default="", help="a folder of logs of operator calls")
+    parser.add_argument("--workloads", default="", help="a file whose W maps names to functions that give (module, inputs)")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="")
     parser.add_argument("--worker", type=int, default=-1)
