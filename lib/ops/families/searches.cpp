@@ -25,8 +25,8 @@ int64_t search_steps(Expr length, const symbolic::Ranges &ranges) {
 /// Where `values` go into `sorted`: before elements that are equal, or behind them with `right`.
 /// PyTorch's own binary search, step by step, so that rows which are not in order, or hold NaN,
 /// give its numbers: a comparison with NaN goes right. With `nan_last` NaN is behind all numbers,
-/// where sorting puts it. `sorted` is one sequence, or as many as
-/// `values` has rows in its last dimension. Places are counted in 32 bits where that is enough.
+/// where sorting puts it. `sorted` is one sequence, or as many as `values` has rows in its last
+/// dimension. Places are counted in 32 bits where that is enough.
 Argument insertion_points(GraphBuilder &builder, const Argument &sorted, const Argument &values,
                           bool right, bool as_int32, bool nan_last = false) {
   const TensorMeta sequence = builder.meta(sorted), sought = builder.meta(values);
