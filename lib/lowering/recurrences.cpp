@@ -2,6 +2,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/template_call.h"
+#include "templates/recurrent/tc_recurrent_geometry.h"
 
 #include <algorithm>
 
@@ -12,8 +13,8 @@ namespace {
 /// Numbers of cells, in the order of ops/families/recurrent.cpp, and gates of each.
 constexpr int kLstm = 0;
 constexpr int64_t kGates[] = {4, 3, 1, 1};
-constexpr int64_t kThreads = 256, kWarps = 8, kColumns = 128; // tc_recurrent_threads, ..
-constexpr int64_t kWordsOfGroup = 16, kMostOfCluster = 8;
+constexpr int64_t kWarps = tc_recurrent_warps, kColumns = tc_recurrent_columns;
+constexpr int64_t kWordsOfGroup = tc_recurrent_group_words, kMostOfCluster = 8;
 constexpr int64_t kBatchOfSymbol = 8; // where nobody knows how many rows there are
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -147,7 +148,7 @@ NodeValue recurrent_steps(Context &context, const ops::Call &call) {
     of.parallel.arguments.push_back(TemplateCall::integer(size));
   of.parallel.together = together;
   of.parallel.cluster = shape.is_cluster ? static_cast<int>(shape.blocks) : 1;
-  of.parallel.block[0] = kThreads;
+  of.parallel.block[0] = tc_recurrent_threads;
   const int64_t groups = batch.is_integer() ? shape.groups : work.multiprocessors / shape.blocks;
   of.parallel.grid[0] = Expr(shape.blocks * groups);
   of.parallel.shared_bytes = Expr(shape.shared_bytes);

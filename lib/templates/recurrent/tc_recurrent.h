@@ -13,6 +13,7 @@
 #include "tsc_prelude.h"
 
 #include "tc_pipeline.h"
+#include "tc_recurrent_geometry.h"
 #include "tc_tensor_core.h"
 
 static constexpr int tc_cell_lstm = 0, tc_cell_gru = 1, tc_cell_tanh = 2, tc_cell_relu = 3;
@@ -116,8 +117,6 @@ TC_FN void tc_recurrent_alone(const T *parts, const T *weights,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define TC_RECURRENT_CLUSTERS
 #endif
-static constexpr int tc_recurrent_threads = 256, tc_recurrent_warps = 8;
-static constexpr int tc_recurrent_columns = 128; // that a block computes at a time
 /// Lines of shared memory are an odd number of runs of `run` elements apart, so that neighbouring
 /// lines' runs are in different banks.
 TC_FN constexpr long long tc_recurrent_pitch(long long width, int run) {
@@ -197,7 +196,7 @@ template <int Cell, int Rows, bool Matrix, bool Cluster, class T> struct tc_recu
       blocks = 1;
     }
 #endif
-    counter = counters + group * 16;
+    counter = counters + group * tc_recurrent_group_words;
     in_words =
         call.width % run == 0 && reinterpret_cast<unsigned long long>(call.weights) % 16 == 0;
     const long long units = (call.width + blocks - 1) / blocks;
