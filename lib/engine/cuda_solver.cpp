@@ -13,6 +13,25 @@
 namespace tsc_engine {
 namespace {
 
+/// The routines of symmetric matrices queue part of their work where the handle's stream does not
+/// order it: on a busy GPU they read what was not there yet (cuSOLVER 12, CUDA 13.0). While one of
+/// these lives, nothing else of this stream is under way.
+class AloneOnDevice {
+public:
+  explicit AloneOnDevice(cudaStream_t stream) : stream_(stream) {
+    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+  AloneOnDevice(const AloneOnDevice &) = delete;
+  AloneOnDevice &operator=(const AloneOnDevice &) = delete;
+  ~AloneOnDevice() { // a fault comes to light with the next call
+    cudaStreamSynchronize(stream_);
+    cudaStreamSynchronize(cudaStreamLegacy);
+  }
+
+private:
+  cudaStream_t stream_;
+};
+
 /// One shape, over T. Scratch memory: an info that nobody asked for, of svd a copy of the matrix
 /// and v, then the routine's own.
 template <class T> class Plan {
@@ -121,11 +140,13 @@ public:
                         work_size, info),
             "syevd");
       break;
-    case Routine::ldl:
+    case Routine::ldl: {
+      const AloneOnDevice alone(stream);
       check(call_.sytrf(solver, uplo_, n_, out, n_, static_cast<int *>(second), work, work_size,
                         info),
             "sytrf");
       break;
+    }
     case Routine::svd:
       check(call_.gesvdj(solver, job_, economic(), m_, n_, copy, m_, static_cast<Real *>(second),
                          out, m_, v, n_, work, work_size, info, handles_.jacobi),
@@ -237,11 +258,11 @@ public:
                                cudaMemcpyHostToDevice, stream),
                "cudaMemcpyAsync");
     std::vector<char> host(std::max<size_t>(host_bytes_, 1));
+    const AloneOnDevice alone(stream); // and host memory may go
     check(run_(solver_, uplo(), shape_.n, shape_.k, type_, a, shape_.n, at, type_, out, shape_.n,
                scratch + kInfoBytes + pivot_bytes(), device_bytes_, host.data(), host_bytes_,
                reinterpret_cast<int *>(scratch)),
           "Xsytrs");
-    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); // host memory goes
   }
 
 private:
