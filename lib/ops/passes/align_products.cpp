@@ -67,10 +67,13 @@ std::optional<Factor> factor_of(const Graph &graph, const Argument &argument,
   return factor;
 }
 
-/// How far rows, terms and columns of a product are filled up.
+/// How far rows, terms and columns of a product are filled up; whether the left factor, whose lines
+/// lie along its rows, is turned: a copy, too, but of what is multiplied alone, where filled rows
+/// are cut off the results again.
 struct Fill {
   int64_t rows = 0, terms = 0, columns = 0;
-  bool any() const { return rows + terms + columns > 0; }
+  bool turns_left = false;
+  bool any() const { return turns_left || rows + terms + columns > 0; }
 };
 
 class Products {
@@ -96,15 +99,17 @@ public:
       return std::nullopt;
     if (options_.choices)
       options_.choices->push_back(
-          node.name + ": rows of its factors start anywhere; filled up with zeros by " +
+          node.name + ": rows of its factors start anywhere; " +
+          (fill.turns_left ? "the left one turned, and " : "") + "filled up with zeros by " +
           std::to_string(fill.rows) + " rows, " + std::to_string(fill.terms) + " terms, " +
           std::to_string(fill.columns) +
           " columns, which is cheaper than a library's kernel for such rows");
     const size_t rank = left->meta->layout.rank();
     Node product = node;
-    product.args[first] = filled(node.args[first], fill.rows, fill.terms);
-    product.args[first + 1] = filled(node.args[first + 1], fill.terms, fill.columns);
     GraphBuilder &builder = rewrite_.builder();
+    product.args[first] = fill.turns_left ? turned(node.args[first], rank)
+                                          : filled(node.args[first], fill.rows, fill.terms);
+    product.args[first + 1] = filled(node.args[first + 1], fill.terms, fill.columns);
     Argument result = builder.call(node.target, product.args, product.kwargs);
     const auto cut = [&](size_t dimension, int64_t fills, int64_t size) {
       if (fills > 0)
@@ -126,8 +131,10 @@ private:
     if ((left.lies_along_columns() && !left.is_aligned()) ||
         (!right.lies_along_columns() && !right.is_aligned()))
       fill.terms = fill_of(left.columns);
-    if (!left.lies_along_columns() && !left.is_aligned())
-      fill.rows = fill_of(left.rows);
+    if (!left.lies_along_columns() && !left.is_aligned()) {
+      fill.turns_left = fill.terms == 0 && fill_of(left.columns) == 0;
+      fill.rows = fill.turns_left ? 0 : fill_of(left.rows);
+    }
     if (right.lies_along_columns() && !right.is_aligned())
       fill.columns = fill_of(right.columns);
     return fill;
@@ -149,13 +156,23 @@ private:
       work.copied_bytes += 2 * bytes;
       ++work.copies;
     };
-    if (fill.rows + fill.terms > 0 && !left.is_weight)
+    if ((fill.turns_left || fill.rows + fill.terms > 0) && !left.is_weight)
       copy(left.bytes());
     if (fill.terms + fill.columns > 0 && !right.is_weight)
       copy(right.bytes());
     if (fill.rows + fill.columns > 0)
       copy(2 * rows * columns);
     return options_.pays_to_align(work);
+  }
+  /// The same matrices, stored row by row: terms are the channels of a sample's rows.
+  Argument turned(const Argument &factor, size_t rank) {
+    GraphBuilder &builder = rewrite_.builder();
+    const Arguments exchanged{0, 2, 1};
+    const Argument whole = rank == 2 ? builder.call("aten.unsqueeze.default", {factor, 0}) : factor;
+    const Argument channels = builder.call("aten.permute.default", {whole, exchanged});
+    const Argument stored = builder.emit("tsc.channels_innermost.default", {channels});
+    const Argument rows = builder.call("aten.permute.default", {stored, exchanged});
+    return rank == 2 ? builder.call("aten.squeeze.dims", {rows, Arguments{0}}) : rows;
   }
   Argument filled(const Argument &factor, int64_t rows, int64_t columns) {
     return rows + columns == 0

@@ -117,10 +117,17 @@ bool are_alike(const Convolution &c) {
   return several;
 }
 
+bool gathers_taps(const Convolution &c) {
+  return c.transposed && c.groups.is_integer(1) && at_most(c.outputs(), kFewOutputs) &&
+         c.channels().is_integer() && c.window.taps().is_integer() &&
+         c.channels().value() >= kFewTerms &&
+         c.outputs().value() * c.window.taps().value() <= 2 * c.channels().value();
+}
+
 bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
   constexpr int64_t kMostPhases = 32;
   if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer() ||
-      !c.outputs().is_integer() ||
+      !c.outputs().is_integer() || gathers_taps(c) ||
       !(tensor::is_reduced_float(c.result.dtype) || c.result.dtype == tensor::DType::f32) ||
       !c.channels().is_integer())
     return false;
@@ -219,6 +226,11 @@ Way choose_way(const Convolution &c, const Facilities &facilities) {
                                            !at_most(channels * c.window.taps(), kManyTerms - 1)
                                      : !at_most(outputs, kManyOutputs - 1)))
     return Way::columns; // which its product reads where they come from, or which are few
+  // Of strides that leave a few outputs a few of many taps each; a sum would look for them.
+  if (gathers_taps(c) ||
+      (c.transposed && c.groups.is_integer(1) && goes_by_phases(c, facilities) &&
+       !at_most(channels, kFewOutputs) && !at_most(channels * c.window.taps(), kManyTerms - 1)))
+    return Way::columns;
   const bool tiled =
       facilities.product_kernels && !c.transposed && has_channels_inside(c) &&
       (c.batch() * c.outputs() * symbolic::numel(c.positions)).as_integer().value_or(0) >=

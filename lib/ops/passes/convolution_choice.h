@@ -53,6 +53,9 @@ Phase phase_of(const Convolution &c, size_t dimension, int64_t first);
 /// Whether all phases of one group slide over the same windows, and are as many each: taps are as
 /// many a stride, and nothing is cut off.
 bool are_alike(const Convolution &c);
+/// Whether a transposed convolution of few outputs is the product of the input with every tap, of
+/// which each output gathers those that reach it: that holds no more than twice the input.
+bool gathers_taps(const Convolution &c);
 /// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
 /// may have between two strides, whose products read windows where they come from: the product of
 /// the input with every tap is then never in memory. Where it would hold no more than the outputs

@@ -284,7 +284,8 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
     return builder.call("aten.sum.dim_IntList",
                         {widen(builder, overlaps), dimensions_from(2 + rank, rank), false});
   };
-  if (keeps_channels_inside(c))
+  const bool few = gathers_taps(c);
+  if (keeps_channels_inside(c) && !(few && !is_channels_last(c.input.layout)))
     return gathered(taps_of_rows(shaper, input, w, c));
   Argument columns; // [N, G, O / G, kernel.., sizes..]
   if (groups.is_integer(1)) {
@@ -292,8 +293,12 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
     const Argument left =
         shaper.expand(shaper.reshape(matrix, {Expr(1), rows, channels}), {batch, rows, channels});
     const Argument right = shaper.reshape(input, {batch, channels, count});
-    columns = shaper.reshape(shaper.batched_product(left, right),
-                             then(then({batch, groups * outputs}, c.window.kernel), spatial));
+    const Argument product =
+        few && tensor::is_reduced_float(c.result.dtype) // each output adds several of them up
+            ? builder.call("aten.bmm.dtype", {left, right, tensor::DType::f32})
+            : shaper.batched_product(left, right);
+    columns =
+        shaper.reshape(product, then(then({batch, groups * outputs}, c.window.kernel), spatial));
   } else {
     const Argument matrix = shaper.permute(shaper.reshape(w, {groups, channels, rows}), {0, 2, 1});
     const Argument apart = shaper.reshape(input, {batch, groups, channels, count});
