@@ -18,11 +18,39 @@ namespace {
 struct Shape {
   int depth = 0;
   bool costly_mask = false;  // in registers
+  bool masked = false;       // by a tensor or by a function
   int groups = 0;            // of warps that compute, 0: the form without wgmma
   bool bulk = false;         // groups: bulk copies bring queries, keys and values
   int tiles = 0, stages = 0; // the form for few queries: rows of 16 of a block, steps at a time
+  int float_rows = 0;        // the form for floats: rows of a block
 
   bool few() const { return tiles > 0; }
+  bool floats() const { return float_rows > 0; }
+  std::string_view header() const {
+    return few()        ? "tc_attention_few.h"
+           : groups > 0 ? "tc_attention_groups.h"
+           : floats()   ? "tc_attention_floats.h"
+                        : "tc_attention.h";
+  }
+  /// Of a block on the device, as are the bytes of shared memory.
+  int threads() const {
+    return few()        ? tc_few_threads
+           : groups > 0 ? tc_attention_group_threads(groups)
+           : floats()   ? tc_float_threads(float_rows)
+                        : tc_attention_threads(costly_mask);
+  }
+  int shared_bytes() const {
+    return few()        ? tc_few_bytes(depth, stages)
+           : groups > 0 ? group_bytes()
+           : floats()   ? tc_float_bytes(depth, float_rows)
+                        : tc_attention_shared_bytes(depth);
+  }
+  /// Of a head that a block computes.
+  int rows() const {
+    return groups > 0 ? groups * tc_group_rows : floats() ? float_rows : tc_attention_rows;
+  }
+  int group_keys() const { return tc_attention_group_keys(depth, groups, masked); }
+  int group_bytes() const { return tc_attention_group_bytes(depth, groups, masked); }
 };
 
 /// The map by which bulk copies bring `rows` rows of a head; nothing where strides are not whole
@@ -47,7 +75,15 @@ public:
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
-    if (is_for_few(target)) {
+    shape_.masked = is_masked();
+    if (module.buffer(call_.inputs[0].buffer).dtype == tensor::DType::f32) {
+      const auto known = [&](Expr size) {
+        return symbolic::simplify(size, module.ranges).as_integer();
+      };
+      const auto heads = known(query().sizes[1] * query().sizes[0]), rows = known(query().sizes[2]);
+      shape_.float_rows = tc_float_rows(shape_.depth, heads && rows ? *heads : 0, rows.value_or(0),
+                                        target.multiprocessors);
+    } else if (is_for_few(target)) {
       shape_.tiles = tc_few_tiles(shape_.depth, block_rows().value());
       const Expr keys = call_.inputs[1].layout.sizes[2];
       shape_.stages = tc_few_stages(
@@ -56,7 +92,7 @@ public:
     } else if (target.has_wgmma) {
       const Expr rows = query().sizes[2];
       shape_.groups =
-          tc_attention_groups(shape_.depth, is_masked(), rows.is_integer() ? rows.value() : 0);
+          tc_attention_groups(shape_.depth, shape_.masked, rows.is_integer() ? rows.value() : 0);
     }
     make_maps();
     shape_.costly_mask =
@@ -177,6 +213,8 @@ public:
       text += "  problem.sums = " + sums_ + ";\n";
     if (shape_.few())
       return text + few_text(threads) + "TC_EXPORT(" + name + ", 0)\n";
+    if (shape_.floats())
+      return text + floats_text(threads) + "TC_EXPORT(" + name + ", 0)\n";
     const bool bulk = threads > 1 && shape_.bulk;
     if (bulk)
       for (const char *name : {"query_map", "key_map", "value_map"})
@@ -185,9 +223,8 @@ public:
     if (threads > 1 && shape_.groups > 0)
       text += "  static_assert(tc_attention_group_threads(" + groups +
               ") == " + std::to_string(threads) + " && tc_attention_group_bytes(" + depth + ", " +
-              groups +
-              ") == " + std::to_string(tc_attention_group_bytes(shape_.depth, shape_.groups)) +
-              ", \"as the launch has it\");\n";
+              groups + (shape_.masked ? ", true" : ", false") +
+              ") == " + std::to_string(shape_.group_bytes()) + ", \"as the launch has it\");\n";
     else if (threads > 1)
       text += "  static_assert(tc_attention_threads(" + mask_type(name) +
               "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" + depth +
@@ -240,6 +277,8 @@ private:
   /// Blocks of a multiprocessor for which registers are shared out.
   int blocks_at_once(int threads) const {
     constexpr int kShallow = 32; // deeper heads would not fit the registers of four blocks
+    if (shape_.floats())
+      return tc_float_blocks(shape_.depth, shape_.float_rows, shape_.masked);
     if (!shape_.few())
       return 256 / threads;
     const Expr keys = call_.inputs[1].layout.sizes[2];
@@ -264,6 +303,16 @@ private:
     return text + "  tc_attention_few<" + depth + ", " + std::to_string(shape_.tiles) + ", " +
            std::to_string(shape_.stages) + (call_.causal ? ", true" : ", false") +
            (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts);\n}\n";
+  }
+
+  std::string floats_text(int threads) const {
+    const std::string sizes =
+        std::to_string(shape_.depth) + ", " + std::to_string(shape_.float_rows);
+    const std::string check = "  static_assert(tc_float_bytes(" + sizes +
+                              ") == " + std::to_string(shape_.shared_bytes()) +
+                              ", \"as the launch has it\");\n";
+    return (threads > 1 ? check : "") + "  tc_attention_floats<" + sizes +
+           (call_.causal ? ", true" : ", false") + ">(problem);\n}\n";
   }
 
   bool is_masked() const { return call_.scores || ir::added_mask(call_); }
@@ -305,8 +354,7 @@ private:
     if (shape_.groups == 0 || ir::added_mask(call_))
       return;
     for (size_t i = 0; i < 3; ++i) {
-      const int rows = i == 0 ? shape_.groups * tc_group_rows
-                              : tc_attention_group_keys(shape_.depth, shape_.groups);
+      const int rows = i == 0 ? shape_.groups * tc_group_rows : shape_.group_keys();
       std::optional<program::TensorMap> map = map_of(call_.inputs[i].layout, rows, module_.ranges);
       if (!map) {
         maps_.clear();
@@ -378,8 +426,10 @@ private:
     if (!ir::added_mask(call_))
       return "tc_no_mask";
     const tensor::DType dtype = module_.buffer(ir::added_mask(call_)->buffer).dtype;
-    return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (together(2) ? "true" : "false") +
-           ", " + (together(8) ? "true" : "false") + ">";
+    int64_t run = 8;
+    while (run > 1 && !together(run))
+      run /= 2;
+    return "tc_mask<" + std::string(storage_type(dtype)) + ", " + std::to_string(run) + ">";
   }
 };
 
@@ -399,11 +449,13 @@ std::string plan_text(const Shape &shape, int64_t parts) {
            number(std::max<int64_t>(1, parts)) + (parts > 1 ? " parts, " : " part, ") +
            number(tc_few_keys) + " a step, " + number(shape.stages) +
            " steps at a time, products on tensor cores";
+  if (shape.floats())
+    return "attention of floats, " + number(shape.float_rows) + " rows a block, " +
+           number(tc_float_keys) + " keys a step, scores in registers, products by threads";
   if (shape.groups > 0)
     return "attention, " + number(shape.groups * tc_group_rows) + " rows a block, " +
            number(shape.groups) + " groups of warps that compute and one " +
-           (shape.bulk ? "whose bulk copies bring " : "that brings ") +
-           number(tc_attention_group_keys(shape.depth, shape.groups)) +
+           (shape.bulk ? "whose bulk copies bring " : "that brings ") + number(shape.group_keys()) +
            " keys a step, scores in registers, products by warp groups";
   return "attention, " + number(tc_attention_rows) + " rows a block, " +
          number(tc_attention_rows_a_warp(shape.costly_mask)) + " a warp, " +
@@ -435,8 +487,7 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   if (call.scores)
     kernel.plan += std::string(", functions of scores where they are") +
                    (call.scores->block_rows > 0 ? ", steps by lists of blocks" : "");
-  const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
-  const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));
+  const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(shape.rows()));
   const auto variant = [&](int threads) {
     program::KernelVariant result;
     result.text = text.print(std::string(kKernelPlaceholder), threads);
@@ -454,17 +505,11 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
     result.block = {threads, 1, 1};
     return result; // the host needs no shared memory
   };
-  kernel.cuda = variant(shape.few() ? tc_few_threads
-                        : groups    ? tc_attention_group_threads(shape.groups)
-                                    : tc_attention_threads(shape.costly_mask));
-  kernel.cuda.shared_bytes = Expr(shape.few() ? tc_few_bytes(shape.depth, shape.stages)
-                                  : groups    ? tc_attention_group_bytes(shape.depth, shape.groups)
-                                              : tc_attention_shared_bytes(shape.depth));
+  kernel.cuda = variant(shape.threads());
+  kernel.cuda.shared_bytes = Expr(shape.shared_bytes());
   kernel.cuda.maps = text.maps();
   kernel.serial = variant(1);
-  std::vector<std::string_view> includes = {shape.few() ? "tc_attention_few.h"
-                                            : groups    ? "tc_attention_groups.h"
-                                                        : "tc_attention.h"};
+  std::vector<std::string_view> includes = {shape.header()};
   if (call.scores && text.functions_call_series())
     includes.push_back("tc_special.h");
   finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", includes);

@@ -91,6 +91,10 @@ void run_graph_passes(State &state) {
     pass_options.attention_parts = [&state](const tc_few_work &work) {
       return scheduler::attention_parts(*state.target, work);
     };
+  if (state.policy.fused_attention && !state.target->is_host)
+    pass_options.float_attention_pays = [&state](const tc_few_work &work, bool causal) {
+      return scheduler::float_attention_pays(*state.target, work, causal);
+    };
   if (state.policy.fused_attention)
     pass_options.attention_pays = [&state](const ops::AttentionWork &work) {
       const tc_few_work sizes = {work.batches, work.heads, work.key_heads,

@@ -17,6 +17,11 @@ namespace {
 // measured; a product of 4096 x 4096 x 4096 floats was, at 0.76 of the roof.
 constexpr double kLibraryShare = 700.0 / 989;
 constexpr double kAttentionShare = 250.0 / 989, kAttentionByGroupsShare = 590.0 / 989;
+/// Of float32's roof: 40 TFLOP/s at depth 64 and 37 at 128, of 67. What a block that has its
+/// multiprocessor to itself reaches was not measured. Products of as few terms as a head is deep,
+/// and scores between them, take longer than estimated: 48 heads of 577 x 577 x 64 187 us, not 130.
+constexpr double kFloatAttentionShare = 0.6, kLoneFloatAttentionShare = 0.35,
+                 kWrittenFloatAttention = 1.35;
 /// Of its backward pass: of the products that each form has, five where groups of warps divide the
 /// work and what comes to queries is added up (530 TFLOP/s of an operator's five at 4096 keys of
 /// 128), seven else. The form with mma.sync is taken to be as fast as in the forward pass.
@@ -283,10 +288,16 @@ bool pays_to_align(const target::Target &target, const UnalignedProduct &product
          time(kUnalignedShare, kUnalignedBlock);
 }
 
-double attention_nanoseconds(const target::Target &target, double bytes, double operations) {
+double attention_nanoseconds(const target::Target &target, double bytes, double operations,
+                             ir::DType dtype) {
+  const bool floats = dtype == ir::DType::f32;
+  const double share = floats             ? kFloatAttentionShare
+                       : target.has_wgmma ? kAttentionByGroupsShare
+                                          : kAttentionShare;
   return kTemplateStart +
-         std::max(compute_nanoseconds(operations, target.flops_16bit,
-                                      target.has_wgmma ? kAttentionByGroupsShare : kAttentionShare),
+         std::max(compute_nanoseconds(operations,
+                                      floats ? peak_of(target, dtype, false) : target.flops_16bit,
+                                      share),
                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
@@ -314,7 +325,8 @@ double many_queries_nanoseconds(const target::Target &target, const tc_few_work 
   return std::max(
       kTemplateStart + steps,
       attention_nanoseconds(target, attention_bytes(work),
-                            4.0 * rows_of(work) * static_cast<double>(work.keys) * work.depth));
+                            4.0 * rows_of(work) * static_cast<double>(work.keys) * work.depth,
+                            ir::DType::bf16));
 }
 
 /// The kernel of few queries whose keys are cut into `parts`.
@@ -376,6 +388,34 @@ double written_attention_nanoseconds(const target::Target &target, const tc_few_
       library_nanoseconds(target, attention_bytes(work) / 2 + bytes, operations, ir::DType::bf16);
   return 2 * product +
          kernel_nanoseconds(target, 2 * bytes + changes * static_cast<double>(work.keys) * 2, 0);
+}
+
+bool float_attention_pays(const target::Target &target, const tc_few_work &work, bool causal) {
+  constexpr int kReserved = 1024; // bytes of shared memory that a block takes beside its own
+  const int rows =
+      tc_float_rows(work.depth, work.batches * work.heads, work.queries, target.multiprocessors);
+  const int bytes = tc_float_bytes(work.depth, rows);
+  if (bytes > target.shared_bytes_per_block)
+    return false;
+  const int64_t blocks = work.batches * work.heads * ceil_div(work.queries, rows);
+  const int64_t most = ceil_div(blocks, target.multiprocessors); // of a multiprocessor
+  const bool alone = most == 1 || 2 * (bytes + kReserved) > target.shared_bytes_per_multiprocessor;
+  const double roof = peak_of(target, ir::DType::f32, false);
+  const double keys =
+      static_cast<double>(ceil_div(work.keys, tc_float_keys) * tc_float_keys) *
+      (causal ? 0.5 + 0.5 * std::min(1.0, 64.0 / static_cast<double>(work.keys)) : 1);
+  const double operations = 4.0 * static_cast<double>(most * target.multiprocessors * rows) * keys *
+                            tc_float_padded(work.depth, rows);
+  const double kernel =
+      kTemplateStart +
+      std::max(compute_nanoseconds(operations, roof,
+                                   alone ? kLoneFloatAttentionShare : kFloatAttentionShare),
+               memory_nanoseconds(target, 2 * attention_bytes(work), kAchievedBandwidth));
+  const double scores = rows_of(work) * static_cast<double>(work.keys);
+  const double product = library_nanoseconds(target, attention_bytes(work) + 4 * scores,
+                                             2 * scores * work.depth, ir::DType::f32);
+  return kernel <
+         kWrittenFloatAttention * (2 * product + kernel_nanoseconds(target, 8 * scores, 0));
 }
 
 double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,

@@ -69,8 +69,13 @@ Pieces pieces_of(const target::Target &target, const SentProduct &product, int64
 /// What sending that many bytes between GPUs of a host takes a rank, in its turns.
 double sending_nanoseconds(const target::Target &target, double bytes, int64_t ranks);
 
-/// Attention of 16-bit floats in a kernel of ours.
-double attention_nanoseconds(const target::Target &target, double bytes, double operations);
+/// Attention of 16-bit floats, or of float32, in a kernel of ours.
+double attention_nanoseconds(const target::Target &target, double bytes, double operations,
+                             ir::DType dtype);
+/// Whether a device has room for the kernel of float32 (tc_attention_floats.h), and that is
+/// estimated faster than two products and a softmax of scores in memory, which compute what
+/// causality hides, too.
+bool float_attention_pays(const target::Target &target, const tc_few_work &work, bool causal);
 /// Of attention of few queries of 16-bit floats: into how many parts blocks should divide the keys
 /// (tc_attention_few.h), so that enough of them are under way, and what results of parts cost is
 /// won: 1 where there are enough rows; 0 where the kernel of many queries is as fast, which is not

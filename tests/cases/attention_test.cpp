@@ -3,6 +3,8 @@
 #include "made_graph.h"
 #include "testing/catch.h"
 
+#include <cmath>
+
 using namespace tsc;
 using nlohmann::json;
 
@@ -21,7 +23,9 @@ testing::MadeGraph graph_of(const Case &each, int64_t batch) {
   graph.inputs = {{"q", each.dtype, {batch, each.heads, each.rows, each.depth}},
                   {"k", each.dtype, {batch, each.key_heads, each.keys, each.depth}},
                   {"v", each.dtype, {batch, each.key_heads, each.keys, each.depth}}};
-  const json keywords = {{"is_causal", each.causal}, {"enable_gqa", each.heads != each.key_heads}};
+  json keywords = {{"is_causal", each.causal}, {"enable_gqa", each.heads != each.key_heads}};
+  if (each.dtype == "float32") // weights are as far off as scores, which grow with the scale
+    keywords["scale"] = 0.25 / std::sqrt(static_cast<double>(each.depth));
   json arguments = {"$q", "$k", "$v"};
   graph.calls = json::array();
   if (each.mask == "bool") { // hides about half
@@ -63,7 +67,31 @@ std::vector<Case> large() {
           {64, 200, 200, "", true, 80, 80},
           {128, 140, 300, "", false, 72, 8},
           {128, 300, 300, "", true, 48, 8, "float16"},
-          {256, 140, 140, "", true, 72, 8}};
+          {256, 140, 140, "", true, 72, 8},
+          // Two groups, whose next scores are multiplied with their last sums; long keys that a
+          // group without rows passes.
+          {64, 250, 250, "", true, 80, 8},
+          {64, 70, 900, "", false, 80, 8},
+          {64, 300, 1500, "", false, 60, 20},
+          {128, 140, 900, "", false, 72, 8},
+          {192, 130, 700, "", false, 72, 8}};
+}
+
+/// Of floats: rows, keys and columns that fill no tile, every kind of mask, heads that share keys.
+std::vector<Case> floats() {
+  const std::string f32 = "float32";
+  return {{64, 197, 131, "", false, 3, 3, f32},       {64, 130, 130, "", true, 3, 3, f32},
+          {40, 65, 77, "float32", false, 3, 3, f32},  {8, 70, 136, "bool", false, 3, 3, f32},
+          {96, 33, 70, "bfloat16", false, 3, 3, f32}, {80, 100, 65, "", true, 6, 2, f32},
+          {128, 65, 70, "bool", false, 12, 4, f32},   {72, 64, 1, "", false, 3, 3, f32}};
+}
+/// So many that a thread has more keys, or that blocks have 64 rows.
+std::vector<Case> many_floats() {
+  const std::string f32 = "float32";
+  return {{64, 512, 256, "", false, 33, 11, f32},
+          {48, 430, 300, "", true, 40, 40, f32},
+          {56, 512, 256, "float16", false, 33, 11, f32},
+          {128, 300, 200, "", true, 30, 6, f32}};
 }
 
 /// Few queries: one part and several, tiles of 16, 32 and 64 rows and more of them, parts and rows
@@ -103,7 +131,7 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
   }
 }
 
-constexpr char kFew[] = "attention of few queries";
+constexpr char kFew[] = "attention of few queries", kFloats[] = "attention of floats";
 
 /// Query, key and value are slices of one tensor.
 void check_batches(const std::vector<runtime::SessionOptions> &ways) {
@@ -134,6 +162,37 @@ TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
     check_all(small({8, 40, 64, 96, 128, 192, 256}, {64, 128, 256}), ways);
 }
 
+TEST_CASE("attention of floats on the host") { check_all(floats(), testing::host_ways(), kFloats); }
+
+TEST_CASE("attention of floats on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty()) {
+    check_all(floats(), ways, kFloats);
+    check_all(many_floats(), ways, kFloats);
+  }
+}
+
+TEST_CASE("attention of floats that is written out is one kernel, where that pays") {
+  // Scores of many rows cost more than what is multiplied; of a few rows products are faster.
+  for (const auto &[rows, pays] : {std::pair<int64_t, bool>{600, true}, {4, false}}) {
+    testing::MadeGraph graph{"products and a softmax",
+                             {{"q", "float32", {2, 24, rows, 64}},
+                              {"k", "float32", {2, 24, 80, 64}},
+                              {"v", "float32", {2, 24, 80, 64}}},
+                             {{"s", "aten.mul.Tensor", {"$q", 0.125}},
+                              {"t", "aten.transpose.int", {"$k", -2, -1}},
+                              {"p", "aten.matmul.default", {"$s", "$t"}},
+                              {"w", "aten.softmax.int", {"$p", -1}},
+                              {"y", "aten.matmul.default", {"$w", "$v"}}},
+                             {"y"},
+                             {}};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(rows);
+    CHECK((compilation.program.kernels.size() == 1 &&
+           compilation.program.kernels[0].plan.rfind(kFloats, 0) == 0) == pays);
+    testing::check_made(graph, compilation, 0, testing::host_ways());
+  }
+}
+
 TEST_CASE("attention of few queries on the host") {
   check_all({few()[0], few()[3], few()[4], few()[5], not_so_few()[3]}, testing::host_ways(), kFew);
 }
@@ -143,6 +202,39 @@ TEST_CASE("attention of few queries on the GPU", "[gpu]") {
     check_all(few(), ways, kFew);
     check_all(not_so_few(), ways, kFew);
   }
+}
+
+/// Keys and values of one batch for all: no bulk copy brings what has a stride of 0, threads do.
+void check_shared_batch(const std::vector<runtime::SessionOptions> &ways) {
+  for (const int64_t depth : {64, 128, 192})
+    for (const bool causal : {false, true}) {
+      testing::MadeGraph graph{"one batch of keys, depth " + std::to_string(depth) +
+                                   (causal ? ", causal" : ""),
+                               {{"q", "bfloat16", {3, 2, 300, depth}},
+                                {"k", "bfloat16", {1, 2, 650, depth}},
+                                {"v", "bfloat16", {1, 2, 650, depth}}},
+                               {{"ks", "aten.expand.default", {"$k", {3, 2, 650, depth}}},
+                                {"vs", "aten.expand.default", {"$v", {3, 2, 650, depth}}},
+                                {"y",
+                                 "aten.scaled_dot_product_attention.default",
+                                 {"$q", "$ks", "$vs"},
+                                 {{"is_causal", causal}}}},
+                               {"y"},
+                               {}};
+      const driver::Compilation compilation = testing::compile_made(graph, false);
+      REQUIRE(compilation.program.kernels.size() == 1);
+      CHECK(compilation.program.kernels[0].plan.find("one that brings") != std::string::npos);
+      testing::check_made(graph, compilation, 0, ways);
+    }
+}
+
+TEST_CASE("attention to keys that all batches share on the host") {
+  check_shared_batch(testing::host_ways());
+}
+
+TEST_CASE("attention to keys that all batches share on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_shared_batch(ways);
 }
 
 TEST_CASE("keys that a model repeats for the heads of a group are taken as they are") {

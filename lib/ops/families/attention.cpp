@@ -368,15 +368,17 @@ bool has_one_batch(const Call &call) {
              .is_integer(0);
 }
 
-/// Whether one kernel can compute this call of tsc.attention whole: 16-bit floats, a depth that
-/// fills 16-byte accesses, whole batches.
-bool fits_one_kernel(const Call &call, int64_t deepest) {
+/// Whether one kernel can compute this call of tsc.attention whole: floats of 16 or 32 bits, a
+/// depth that fills 16-byte accesses, whole batches.
+bool fits_one_kernel(const Call &call, const AttentionKernels &kernels) {
   constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
   const Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query"), &key = call.tensor("key"),
                    &value = call.tensor("value");
-  const bool dtypes = (query.dtype == DType::f16 || query.dtype == DType::bf16) &&
+  const bool floats = query.dtype == DType::f32 && kernels.floats_pay;
+  const bool dtypes = (query.dtype == DType::f16 || query.dtype == DType::bf16 || floats) &&
                       key.dtype == query.dtype && value.dtype == query.dtype;
+  const int64_t deepest = floats ? tc_float_depth : kernels.deepest;
   const bool depths = shapes.depth.is_integer() && shapes.depth.value() % 8 == 0 &&
                       shapes.depth.value() >= 8 && shapes.depth.value() <= deepest &&
                       shapes.value_depth == shapes.depth;
@@ -410,14 +412,28 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
 
 /// The parts of a call that fits one kernel: 1: a kernel for few queries and its result, 0: the one
 /// for many; none: products.
-std::optional<int64_t> parts_of(const Call &call, const AttentionParts &parts) {
+std::optional<int64_t> parts_of(const Call &call, const AttentionKernels &kernels) {
+  const AttentionParts &parts = kernels.parts;
   const Shapes shapes = shapes_of(call);
   const auto known = [](Expr size, int64_t guess) {
     return size.is_integer() ? static_cast<long long>(size.value()) : guess;
   };
+  const Sizes &heads = shapes.batch, &key_heads = shapes.key_batch;
+  if (call.tensor("query").dtype == DType::f32) {
+    constexpr int64_t kMany = 1 << 20; // heads, of a number that is a symbol
+    const Expr all = symbolic::simplify(symbolic::numel(heads), call.ranges());
+    const tc_few_work work = {1,
+                              known(all, kMany),
+                              known(all, kMany),
+                              known(shapes.rows, 1024),
+                              known(shapes.columns, 1024),
+                              static_cast<int>(shapes.depth.value())};
+    if (work.queries < tc_float_queries || !kernels.floats_pay(work, call.boolean("is_causal")))
+      return std::nullopt;
+    return 0;
+  }
   if (!shapes.rows.is_integer() || shapes.rows.value() > tc_few_queries)
     return 0;
-  const Sizes &heads = shapes.batch, &key_heads = shapes.key_batch;
   const bool fits = parts && heads.back().is_integer() && key_heads.back().is_integer() &&
                     shapes.depth.value() <= tc_few_depth;
   if (!fits)
@@ -432,7 +448,7 @@ std::optional<int64_t> parts_of(const Call &call, const AttentionParts &parts) {
 
 } // namespace
 
-void choose_fused_attention(Graph &graph, int64_t deepest, const AttentionParts &parts_for) {
+void choose_fused_attention(Graph &graph, const AttentionKernels &kernels) {
   const std::vector<uint32_t> users = graph::count_users(graph);
   std::vector<bool> output_only(graph.nodes.size(), true); // by node: nobody takes its logsumexp
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -448,9 +464,9 @@ void choose_fused_attention(Graph &graph, int64_t deepest, const AttentionParts 
     if (graph.node(id).target != kAttention)
       continue;
     const Call call(graph, graph.node(id), row.schema, ranges);
-    if (!fits_one_kernel(call, deepest))
+    if (!fits_one_kernel(call, kernels))
       continue;
-    const std::optional<int64_t> parts = parts_of(call, parts_for);
+    const std::optional<int64_t> parts = parts_of(call, kernels);
     if (!parts)
       continue;
     Node &node = graph.nodes[id];

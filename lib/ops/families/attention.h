@@ -16,11 +16,18 @@ void share_heads(graph::Graph &graph);
 
 /// Into how many parts keys are cut where queries are few; 0: a kernel of many queries takes them.
 using AttentionParts = std::function<int64_t(const tc_few_work &)>;
+/// Whether a kernel of floats is faster than products and a softmax; sizes that are not known are
+/// guessed.
+using FloatAttentionPays = std::function<bool(const tc_few_work &, bool causal)>;
+struct AttentionKernels {
+  int64_t deepest = 0;           // elements of a row of 16-bit floats that one takes at most
+  AttentionParts parts;          // empty: few queries are left to products
+  FloatAttentionPays floats_pay; // empty: floats are left to products
+};
 /// Marks the tsc.attention nodes that one kernel computes whole: they become
 /// tsc.attention.output_only, or with_sums where somebody takes their logsumexp, or in_parts where
-/// queries are few and `parts_for` would have their keys so. `deepest`: elements of a row that a
-/// kernel takes at most. Without `parts_for` few queries are left to products.
-void choose_fused_attention(graph::Graph &graph, int64_t deepest, const AttentionParts &parts_for);
+/// queries are few and `kernels.parts` would have their keys so.
+void choose_fused_attention(graph::Graph &graph, const AttentionKernels &kernels);
 
 /// (output [batch.., rows, depth], logsumexp [batch.., rows]) of a call of tsc.attention.
 Value attention_value(const Call &call);

@@ -587,13 +587,14 @@ NodeId AttentionPattern::before_merging(NodeId id, const std::vector<Expr> &want
   return found;
 }
 
-/// Back to where a factor has 16 bits; `scales`: and over what multiplies it by a number there.
+/// Back to where a factor has 16 bits, else as it is; `scales`: and over what multiplies it by a
+/// number there.
 std::optional<AttentionFactor> AttentionPattern::factor(const Argument &argument,
                                                         bool scales) const {
   const graph::NodeRef *ref = argument.node();
   if (ref == nullptr || !tensor(ref->id))
     return std::nullopt;
-  std::optional<AttentionFactor> found;
+  std::optional<AttentionFactor> found, whole; // of 16 bits; of 32
   AttentionFactor at;
   at.sizes = tensor(ref->id)->layout.sizes;
   NodeId id = ref->id;
@@ -602,10 +603,11 @@ std::optional<AttentionFactor> AttentionPattern::factor(const Argument &argument
     if (found ? tensor(id)->dtype != found->dtype : !is_half && tensor(id)->dtype != DType::f32)
       break;
     const Node &node = graph_.node(id);
-    if (is_half && (!found || at.scale != found->scale)) {
+    std::optional<AttentionFactor> &nearest = is_half ? found : whole;
+    if (!nearest || (scales && at.scale != nearest->scale)) {
       at.base = id;
       at.dtype = tensor(id)->dtype;
-      found = at;
+      nearest = at;
     }
     if ((found && !scales) || node.args.empty() || node.args[0].node() == nullptr)
       break;
@@ -617,7 +619,7 @@ std::optional<AttentionFactor> AttentionPattern::factor(const Argument &argument
       break;
     id = node.args[0].node()->id;
   }
-  return found;
+  return found ? found : whole;
 }
 
 /// Whether what a float32 result becomes is of `dtype` again.

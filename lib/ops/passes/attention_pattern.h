@@ -8,7 +8,8 @@
 
 namespace tsc::ops {
 
-/// A factor of a product: a tensor of 16 bits, and what lies between it and the product.
+/// A factor of a product: a tensor of 16 bits, or of float32 where it comes from none, and what
+/// lies between it and the product.
 struct AttentionFactor {
   graph::NodeId base = 0;
   std::vector<Node> views; // in the order of the graph

@@ -123,7 +123,8 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
     // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
     if (graph.stage != "post_grad" && !has_ordered_operators(graph))
       graph = remove_dead_nodes(std::move(graph));
-    choose_fused_attention(graph, options.fused_attention, options.attention_parts);
+    choose_fused_attention(
+        graph, {options.fused_attention, options.attention_parts, options.float_attention_pays});
     mark_flex_attention(graph);
   }
   return decompose_keeping(std::move(graph), {kConvolution, kSumAt},

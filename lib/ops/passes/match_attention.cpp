@@ -4,6 +4,7 @@
 #include "ops/passes/attention_pattern.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/rewrite.h"
+#include "templates/attention/tc_attention_geometry.h"
 
 #include <algorithm>
 #include <array>
@@ -507,8 +508,9 @@ bool fits_cap(const Plan &plan) {
 
 /// What the work is, where sizes that a run decides are taken to be large.
 bool pays(const PassOptions &options, const AttentionMatch &match, const Plan &plan) {
-  if (!options.attention_pays)
-    return true;
+  const bool floats = match.query.dtype == DType::f32;
+  if (floats ? !options.float_attention_pays : !options.attention_pays)
+    return !floats;
   constexpr int64_t kGuess = 1024;
   const auto known = [](Expr size) { return size.is_integer() ? size.value() : kGuess; };
   const Sizes heads = plan.merged();
@@ -522,6 +524,11 @@ bool pays(const PassOptions &options, const AttentionMatch &match, const Plan &p
   work.depth = plan.depth.value();
   work.changes = static_cast<int64_t>(match.changes.size());
   work.in_floats = match.dtype == DType::f32;
+  if (floats)
+    return work.queries >= tc_float_queries &&
+           options.float_attention_pays({work.batches, work.heads, work.key_heads, work.queries,
+                                         work.keys, static_cast<int>(work.depth)},
+                                        false);
   return options.attention_pays(work);
 }
 
@@ -564,8 +571,10 @@ graph::Graph match_attention(graph::Graph graph, const PassOptions &options) {
       std::optional<AttentionMatch> match = pattern.match(id);
       if (!match)
         continue;
-      const std::optional<Plan> plan = Planner(graph, ranges, *match).plan(options.fused_attention);
-      if (!plan || (match->cap && !fits_cap(*plan)) || !pays(options, *match, *plan))
+      const bool floats = match->query.dtype == DType::f32;
+      const std::optional<Plan> plan =
+          Planner(graph, ranges, *match).plan(floats ? tc_float_depth : options.fused_attention);
+      if (!plan || (match->cap && (floats || !fits_cap(*plan))) || !pays(options, *match, *plan))
         continue;
       find_unmerged(pattern, *plan, *match);
       matches.emplace(id, std::pair(std::move(*match), *plan));

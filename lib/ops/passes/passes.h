@@ -53,6 +53,9 @@ struct PassOptions {
   /// Into how many parts keys are cut where queries are few; 0: as many queries are. May be empty:
   /// products then.
   std::function<int64_t(const tc_few_work &)> attention_parts;
+  /// Whether one kernel of float32 is faster than products and a softmax; may be empty: there is
+  /// none.
+  std::function<bool(const tc_few_work &, bool causal)> float_attention_pays;
   /// Whether one kernel is faster than products and a softmax; may be empty: always.
   std::function<bool(const AttentionWork &)> attention_pays;
   /// Whether a product is so much faster in whole vectors that copies pay; may be empty: never.

@@ -22,12 +22,11 @@ template <class T> TC_FN T *tc_row(const tc_rows<T> &rows, int batch, int head, 
 struct tc_no_mask {
   static constexpr bool present = false, costly = false, computed = false, listed = false;
 };
-/// Added to the scores; of bool, false hides. Pairs: elements 2 i and 2 i + 1 of a row can be
-/// loaded at once.
-/// Runs: so can elements 8 i to 8 i + 7.
-template <class M, bool Pairs, bool Runs> struct tc_mask {
+/// Added to the scores; of bool, false hides. So many elements of a row can be loaded at once, from
+/// their multiples on: 1, 2, 4 or 8.
+template <class M, int Run> struct tc_mask {
   static constexpr bool present = true, computed = false, listed = false;
-  static constexpr bool costly = !Pairs || sizeof(M) != 2; // in registers
+  static constexpr bool costly = Run == 1 || sizeof(M) != 2; // in registers
   tc_rows<const M> rows;
   long long column_stride;
   /// Batches of batches: so many within, and the stride of those; batch_stride is of those outside.
@@ -35,8 +34,8 @@ template <class M, bool Pairs, bool Runs> struct tc_mask {
   long long within_stride = 0;
 };
 /// The row of a mask.
-template <class M, bool Pairs, bool Runs>
-TC_FN const M *tc_mask_row(const tc_mask<M, Pairs, Runs> &mask, int batch, int head, int row) {
+template <class M, int Run>
+TC_FN const M *tc_mask_row(const tc_mask<M, Run> &mask, int batch, int head, int row) {
   return tc_row(mask.rows, batch / mask.within, head, row) +
          batch % mask.within * mask.within_stride;
 }
@@ -257,9 +256,9 @@ TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, in
 /// Scores of a step to start from, in the scores' own unit (before `scale`): the mask divided by
 /// the scale, finite where it is finite. Lane l has rows l / 4 and l / 4 + 8 of each 16, whose
 /// masks are `lines`, and columns l % 4 * 2 and the next of each 8.
-template <int KeyTiles, class M, bool Pairs, bool Runs, class T>
+template <int KeyTiles, class M, int Run, class T>
 TC_FN void tc_start_rows(float (&scores)[KeyTiles][4],
-                         const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p,
+                         const tc_attention_problem<T, tc_mask<M, Run>> &p,
                          const M *const (&lines)[2], int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float inverse = 1.0f / p.scale;
@@ -270,7 +269,7 @@ TC_FN void tc_start_rows(float (&scores)[KeyTiles][4],
     for (int n = 0; n < KeyTiles; ++n) {
       const int column = first_column + n * 8 + lane % 4 * 2;
       float added[2] = {0.0f, 0.0f};
-      if constexpr (Pairs) {
+      if constexpr (Run > 1) {
         if (column < p.columns) {
           const tc_vec<M, 2> pair = tc_load_vec<2>(mask + column);
           added[0] = tc_mask_value(pair.at[0]);
@@ -291,10 +290,10 @@ TC_FN void tc_start_rows(float (&scores)[KeyTiles][4],
     }
   }
 }
-template <int KeyTiles, class M, bool Pairs, bool Runs, class T>
+template <int KeyTiles, class M, int Run, class T>
 TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
-                           const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p, int batch,
-                           int head, int row, int first_column) {
+                           const tc_attention_problem<T, tc_mask<M, Run>> &p, int batch, int head,
+                           int row, int first_column) {
   const M *lines[2];
   TC_UNROLL
   for (int half = 0; half < 2; ++half) {

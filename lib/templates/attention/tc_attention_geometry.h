@@ -56,9 +56,21 @@ TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, long long rows) {
                   by_three = (rows + three - 1) / three * three;
   return by_three * 100 > by_two * 108 ? 2 : 3;
 }
-/// Of a step; multiples of 32.
-TC_CONSTEXPR int tc_attention_group_keys(int depth, int groups) {
-  return depth > 128 ? 64 : groups == 3 ? 96 : 128;
+/// Of a step; multiples of 32, of 16 where there is no mask: as many as shared memory holds twice.
+TC_CONSTEXPR int tc_attention_group_keys(int depth, int groups, bool masked) {
+  return depth > 192 && !masked ? 80 : depth > 128 ? 64 : groups == 3 ? 96 : 128;
+}
+/// Queries of the next item come while those of the last one are multiplied, and its first scores
+/// are multiplied with the last one's last sums: where queries are held in registers, or shared
+/// memory has room for two items'. Masks are asked before scores are. Of three groups there is
+/// always one that multiplies (8 x 16 x 4096 x 64, causal: 436 TFLOP/s as it is, 391 so).
+TC_CONSTEXPR bool tc_attention_holds_query(int depth, int groups, bool masked) {
+  return groups == 2 && depth <= 64 && !masked;
+}
+TC_CONSTEXPR int tc_attention_query_slots(int depth, int groups, bool masked) {
+  return masked || groups == 3 || depth > 192 || tc_attention_holds_query(depth, groups, masked)
+             ? 1
+             : 2;
 }
 TC_CONSTEXPR int tc_attention_stages(int depth) { return depth <= 64 ? 4 : 2; }
 TC_CONSTEXPR int tc_attention_blocks(int depth) {
@@ -67,9 +79,9 @@ TC_CONSTEXPR int tc_attention_blocks(int depth) {
 TC_CONSTEXPR int tc_attention_group_threads(int groups) { return (groups + 1) * tc_group_threads; }
 /// Dynamic shared memory of a block: queries, stages of keys and of values, barriers; it starts at
 /// a multiple of 1024 bytes within.
-TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups) {
-  const int rows = tc_group_rows * groups +
-                   2 * tc_attention_stages(depth) * tc_attention_group_keys(depth, groups);
+TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups, bool masked) {
+  const int rows = tc_group_rows * groups * tc_attention_query_slots(depth, groups, masked) +
+                   2 * tc_attention_stages(depth) * tc_attention_group_keys(depth, groups, masked);
   return rows * tc_group_line * tc_attention_blocks(depth) + tc_group_barriers + 1024;
 }
 
@@ -118,4 +130,51 @@ TC_CONSTEXPR int tc_few_bytes(int depth, int stages) {
 TC_CONSTEXPR long long tc_few_part(long long columns, long long parts) {
   const long long steps = (columns + tc_few_keys - 1) / tc_few_keys;
   return (steps + parts - 1) / parts * tc_few_keys;
+}
+
+// ---- floats: the threads of a block multiply
+
+constexpr int tc_float_keys = 64;    // of a step
+constexpr int tc_float_depth = 128;  // at most
+constexpr int tc_float_queries = 16; // of a head: fewer are left to products
+
+/// Of a block: 128 where a thread's registers hold 8 x 8 scores beside its sums, fewer where that
+/// leaves multiprocessors without two blocks, or without one. `heads` of all batches, 0: not known.
+TC_CONSTEXPR int tc_float_rows(int depth, long long heads, long long rows, int multiprocessors) {
+  const bool many = heads == 0 || heads * ((rows + 127) / 128) >= 2ll * multiprocessors;
+  return depth <= 64 && many                                           ? 128
+         : heads == 0 || heads * ((rows + 63) / 64) >= multiprocessors ? 64
+                                                                       : 32;
+}
+/// Threads that share a row, and rows of a thread.
+TC_CONSTEXPR int tc_float_across(int rows) { return rows == 128 ? 8 : 16; }
+TC_CONSTEXPR int tc_float_mine(int rows) { return rows == 32 ? 4 : 8; }
+TC_CONSTEXPR int tc_float_threads(int rows) {
+  return rows / tc_float_mine(rows) * tc_float_across(rows);
+}
+/// Elements that a row of values is added up as, a multiple of the threads that share it.
+TC_CONSTEXPR int tc_float_padded(int depth, int rows) {
+  const int across = tc_float_across(rows);
+  return (depth + across - 1) / across * across;
+}
+/// Elements from one row in shared memory to the next: an odd number of 16-byte words, so that
+/// eight rows lie in different banks; of weights, so that what the rows of a warp store does.
+TC_CONSTEXPR int tc_float_pitch(int depth, int rows) {
+  return (tc_float_padded(depth, rows) / 4 | 1) * 4;
+}
+TC_CONSTEXPR int tc_float_weights_pitch(int rows) { return tc_float_keys + tc_float_across(rows); }
+/// Elements: keys of a step, whose place weights take when scores are there.
+TC_CONSTEXPR int tc_float_key_elements(int depth, int rows) {
+  const int keys = tc_float_keys * tc_float_pitch(depth, rows),
+            weights = rows * tc_float_weights_pitch(rows);
+  return keys > weights ? keys : weights;
+}
+/// Dynamic shared memory of a block: queries, keys, values.
+TC_CONSTEXPR int tc_float_bytes(int depth, int rows) {
+  return 4 * ((rows + tc_float_keys) * tc_float_pitch(depth, rows) +
+              tc_float_key_elements(depth, rows));
+}
+/// Blocks of a multiprocessor that registers are shared out for: 168 a thread, or all.
+TC_CONSTEXPR int tc_float_blocks(int depth, int rows, bool masked) {
+  return rows == 128 || (rows > 32 && (depth > 64 || masked)) ? 2 : 3;
 }

@@ -28,20 +28,24 @@ TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
 /// Where things lie in shared memory.
 template <class Tiles> struct tc_group_places {
   unsigned start;
-  TC_MEMBER unsigned query() const { return start; }
+  TC_MEMBER unsigned query(int slot) const {
+    return start + static_cast<unsigned>(slot) * Tiles::query_bytes;
+  }
   TC_MEMBER unsigned keys(int stage) const {
-    return start + Tiles::query_bytes + static_cast<unsigned>(stage) * Tiles::stage_bytes;
+    return query(Tiles::query_slots) + static_cast<unsigned>(stage) * Tiles::stage_bytes;
   }
   TC_MEMBER unsigned values(int stage) const { return keys(Tiles::stages + stage); }
   TC_MEMBER unsigned barrier(int i) const {
     return keys(2 * Tiles::stages) + static_cast<unsigned>(i) * 8;
   }
-  TC_MEMBER unsigned query_full() const { return barrier(0); }
-  TC_MEMBER unsigned query_free() const { return barrier(1); }
-  TC_MEMBER unsigned keys_full(int stage) const { return barrier(2 + stage); }
-  TC_MEMBER unsigned keys_free(int stage) const { return barrier(2 + Tiles::stages + stage); }
-  TC_MEMBER unsigned values_full(int stage) const { return barrier(2 + 2 * Tiles::stages + stage); }
-  TC_MEMBER unsigned values_free(int stage) const { return barrier(2 + 3 * Tiles::stages + stage); }
+  TC_MEMBER unsigned keys_full(int stage) const { return barrier(stage); }
+  TC_MEMBER unsigned keys_free(int stage) const { return barrier(Tiles::stages + stage); }
+  TC_MEMBER unsigned values_full(int stage) const { return barrier(2 * Tiles::stages + stage); }
+  TC_MEMBER unsigned values_free(int stage) const { return barrier(3 * Tiles::stages + stage); }
+  TC_MEMBER unsigned query_full(int slot) const { return barrier(4 * Tiles::stages + slot); }
+  TC_MEMBER unsigned query_free(int slot) const {
+    return barrier(4 * Tiles::stages + Tiles::query_slots + slot);
+  }
 };
 
 template <class Tiles, class Mask>
@@ -123,13 +127,21 @@ private:
 template <class Tiles, int Depth, bool Causal, class T, class Mask>
 TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
                               const tc_group_places<Tiles> &places) {
-  if (Tiles::bulk && threadIdx.x % tc_group_threads != 0)
+  if ((Tiles::bulk && threadIdx.x % tc_group_threads != 0) || (!Mask::present && p.columns == 0))
     return;
   tc_attention_walk<Depth, Tiles::groups, Causal> items(p);
   tc_ring<Tiles::stages> ring;
+  tc_ring<Tiles::query_slots> queries;
   static_assert(Tiles::stages > 1, "arrivals are late");
   tc_late_arrivals arrivals;
-  unsigned query_parity = 1;
+  // Without a mask those who multiply free a stage of values late, once the next keys are there:
+  // what has been copied is said before this group waits for them. With one they free it before.
+  const auto await = [&](unsigned barrier, unsigned parity) {
+    if constexpr (!Tiles::bulk && !Mask::present)
+      if (!tc_barrier_test(barrier, parity))
+        arrivals.end();
+    tc_barrier_wait(barrier, parity);
+  };
   for (tc_attention_item item; items.next(p, item);) {
     const int first = item.block * Tiles::rows, key_head = item.head / p.group;
     const int end = Causal && first + Tiles::rows < p.columns ? first + Tiles::rows : p.columns;
@@ -144,24 +156,23 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
         arrivals.add(full);
       }
     };
-    tc_barrier_wait(places.query_free(), query_parity);
-    query_parity ^= 1;
+    const unsigned query = places.query(queries.stage), full = places.query_full(queries.stage);
+    await(places.query_free(queries.stage), queries.parity ^ 1);
+    queries.next();
     if constexpr (Tiles::bulk) {
-      tc_bring_boxes<Tiles, Tiles::rows>(places.query(), p.query_map, first, item.head, item.batch,
-                                         places.query_full());
+      tc_bring_boxes<Tiles, Tiles::rows>(query, p.query_map, first, item.head, item.batch, full);
     } else {
-      tc_bring_rows<Depth, Tiles::rows, false>(places.query(),
-                                               tc_row(p.query, item.batch, item.head, 0),
+      tc_bring_rows<Depth, Tiles::rows, false>(query, tc_row(p.query, item.batch, item.head, 0),
                                                p.query.row_stride, first, p.rows);
-      arrivals.add(places.query_full());
+      arrivals.add(full);
     }
     const tc_group_steps<Tiles, Mask> steps(p, item.batch, item.head, first, end);
     for (int step = 0; step < steps.count; ++step) {
       const int column = steps.key(step);
-      tc_barrier_wait(places.keys_free(ring.stage), ring.parity ^ 1);
+      await(places.keys_free(ring.stage), ring.parity ^ 1);
       bring(places.keys(ring.stage), keys, p.key.row_stride, p.key_map, column,
             places.keys_full(ring.stage));
-      tc_barrier_wait(places.values_free(ring.stage), ring.parity ^ 1);
+      await(places.values_free(ring.stage), ring.parity ^ 1);
       bring(places.values(ring.stage), values, p.value.row_stride, p.value_map, column,
             places.values_full(ring.stage));
       ring.next();
@@ -181,6 +192,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
   int group;
   tc_group_state<tiles> state;
   tc_ring<tiles::stages> keys, values;
+  tc_ring<tiles::query_slots> queries;
   unsigned being_multiplied; // barrier of the values' stage
 
   /// Groups start products one after another: while one finds weights, the next multiplies.
@@ -192,9 +204,20 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     if (threadIdx.x % 32 == 0)
       tc_barrier_arrive(barrier);
   }
-  TC_MEMBER void release_query() const {
-    if constexpr (!tiles::holds_query)
-      release(places.query_free());
+  /// Of the next item; what is held in registers is free in shared memory at once.
+  TC_MEMBER void take_query() {
+    tc_barrier_wait(places.query_full(queries.stage), queries.parity);
+    if constexpr (tiles::holds_query) {
+      tc_group_load(state, places.query(queries.stage) + group * (tc_group_rows * tc_group_line));
+      release(places.query_free(queries.stage));
+      queries.next();
+    }
+  }
+  TC_MEMBER void release_query() {
+    if constexpr (!tiles::holds_query) {
+      release(places.query_free(queries.stage));
+      queries.next();
+    }
   }
   TC_MEMBER void await_keys() { tc_barrier_wait(places.keys_full(keys.stage), keys.parity); }
   TC_MEMBER void await_values() {
@@ -205,32 +228,26 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     keys.next();
   }
   TC_MEMBER void start_scores() {
-    tc_group_scores<tiles, T>(state, places.query() + group * (tc_group_rows * tc_group_line),
+    tc_group_scores<tiles, T>(state,
+                              places.query(queries.stage) + group * (tc_group_rows * tc_group_line),
                               places.keys(keys.stage));
   }
-  TC_MEMBER void start_sums() {
-    tc_group_sums<tiles, T>(state, places.values(values.stage));
-    being_multiplied = places.values_free(values.stage);
-    values.next();
+  /// Of the stage of values `stage`.
+  TC_MEMBER void start_sums(int stage) {
+    tc_group_sums<tiles, T>(state, places.values(stage));
+    being_multiplied = places.values_free(stage);
   }
-  TC_MEMBER void hide(int first_key) {
-    if (first_key + tiles::keys > p.columns ||
-        (Causal && first_key + tiles::keys > state.row / tc_group_rows * tc_group_rows + 1))
-      tc_group_hide<Causal>(state, first_key, p.columns);
+  /// Whether some row of the group may not see a key of the step.
+  TC_MEMBER bool hides(int first_key) const {
+    return first_key + tiles::keys > p.columns ||
+           (Causal && first_key + tiles::keys > state.row / tc_group_rows * tc_group_rows + 1);
   }
 
-  /// `steps` of the block, of which this group computes `own`: scores of the next step and sums of
-  /// the last one are multiplied together.
-  TC_MEMBER void walk(int own, int steps, float scale) {
-    if (own > 0)
-      walk_seen(own, scale);
-    else
-      release_query();
-    for (int step = own; step < steps; ++step) // what no row of this group sees
-      pass();
-  }
-  TC_MEMBER void walk_seen(int own, float scale) {
-    float smaller[2];
+  /// An item's first step, of which nobody else's sums are multiplied.
+  TC_MEMBER void begin(const tc_attention_item &item, float (&smaller)[2], float scale) {
+    clear_sums();
+    clear_weights(first_of(item));
+    take_query();
     await_keys();
     begin_turn();
     tc_wgmma_start();
@@ -238,6 +255,10 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     end_turn();
     tc_wgmma_wait<0>();
     find_weights(0, smaller, scale);
+  }
+  /// The steps after the first: scores of each and sums of the last one are multiplied together.
+  TC_MEMBER void walk(const tc_attention_item &item, float (&smaller)[2], float scale) {
+    const int own = own_steps(item);
     for (int step = 1; step < own; ++step) {
       await_keys();
       take_weights(step > 1, smaller);
@@ -245,25 +266,117 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       tc_wgmma_start();
       start_scores();
       await_values();
-      start_sums();
+      tc_wgmma_start(); // the wait is a loop, before which registers may have been touched
+      start_sums(values.stage);
+      values.next();
       end_turn();
       tc_wgmma_wait<1>();
       find_weights(step, smaller, scale);
     }
     release_query();
+  }
+  /// The weights of an item's last step, and the stage of its values.
+  TC_MEMBER int take_last_weights(const tc_attention_item &item, const float (&smaller)[2]) {
     await_values();
-    take_weights(own > 1, smaller);
+    const int stage = values.stage;
+    values.next();
+    take_weights(own_steps(item) > 1, smaller);
+    return stage;
+  }
+  /// What other groups alone see under causality.
+  TC_MEMBER void pass_rest(const tc_attention_item &item) {
+    const int steps = (end_of(item) + tiles::keys - 1) / tiles::keys;
+    for (int step = own_steps(item); step < steps; ++step)
+      pass();
+  }
+  /// The last sums alone, and what comes of them.
+  TC_MEMBER void end(const tc_attention_item &item, const float (&smaller)[2]) {
+    const int stage = take_last_weights(item, smaller);
     tc_wgmma_start();
-    start_sums();
+    start_sums(stage);
     tc_wgmma_wait<0>();
     tc_wgmma_hold(state.sums);
     release(being_multiplied);
+    pass_rest(item);
+    store(item, first_of(item), state.base, state.totals);
   }
+  /// The last sums of `now` with the first scores of `next`, whose weights are found meanwhile.
+  TC_MEMBER void end_and_begin(const tc_attention_item &now, const tc_attention_item &next,
+                               float (&smaller)[2], float scale) {
+    static_assert(((tiles::groups - 1) * tc_group_rows + tiles::keys - 1) / tiles::keys <
+                      tiles::stages,
+                  "steps that are passed before the last one's stage is free");
+    const int stage = take_last_weights(now, smaller);
+    pass_rest(now);
+    take_query();
+    await_keys();
+    begin_turn();
+    tc_wgmma_start();
+    start_scores();
+    start_sums(stage);
+    end_turn();
+    const float base[2] = {state.base[0], state.base[1]},
+                totals[2] = {state.totals[0], state.totals[1]};
+    clear_weights(first_of(next));
+    tc_wgmma_wait<1>();
+    find_weights(0, smaller, scale);
+    tc_wgmma_wait<0>();
+    tc_wgmma_hold(state.sums);
+    release(being_multiplied);
+    store(now, first_of(now), base, totals);
+    clear_sums();
+  }
+  /// The next item some rows of which are this group's; others are passed on the way. `more`: there
+  /// is an item, `item`.
+  TC_MEMBER bool skip(tc_attention_walk<Depth, tiles::groups, Causal> &items,
+                      tc_attention_item &item, bool more) {
+    for (; more && first_of(item) >= p.rows; more = items.next(p, item)) {
+      take_query();
+      release_query();
+      const int steps = (end_of(item) + tiles::keys - 1) / tiles::keys;
+      for (int step = 0; step < steps; ++step)
+        pass();
+    }
+    return more;
+  }
+  /// All items, one after another.
+  TC_MEMBER void walk_all(float scale) {
+    tc_attention_walk<Depth, tiles::groups, Causal> items(p);
+    tc_attention_item now, next;
+    if (p.columns == 0) { // nothing is brought
+      clear_sums();
+      for (clear_weights(0); items.next(p, now);)
+        store(now, first_of(now), state.base, state.totals);
+      return;
+    }
+    float smaller[2];
+    bool more = skip(items, now, items.next(p, now));
+    while (more) {
+      begin(now, smaller, scale);
+      walk(now, smaller, scale);
+      more = items.next(p, next);
+      if constexpr (tiles::ahead)
+        for (; more && first_of(next) < p.rows; more = items.next(p, next)) {
+          end_and_begin(now, next, smaller, scale);
+          now = next;
+          walk(now, smaller, scale);
+        }
+      end(now, smaller);
+      more = skip(items, next, more);
+      now = next;
+    }
+  }
+  /// Steps of which some keys are hidden have a text of their own: what hides them would keep the
+  /// others' from overlapping.
   TC_MEMBER void find_weights(int step, float (&smaller)[2], float scale) {
     tc_wgmma_hold(state.scores);
     release_keys();
-    hide(step * tiles::keys);
-    tc_group_weigh<false>(state, smaller, scale);
+    if (hides(step * tiles::keys)) {
+      tc_group_hide<Causal>(state, step * tiles::keys, p.columns);
+      tc_group_weigh<false>(state, smaller, scale);
+    } else {
+      tc_group_weigh<false>(state, smaller, scale);
+    }
     tc_wgmma_hold(state.scores);
   }
   /// Who calls it has waited for a barrier: the compiler moves no wait for products over that, and
@@ -317,13 +430,15 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       if constexpr (!mask.early)
         load(step, first_key);
       mask.add(state.scores, scale);
-      hide(first_key);
+      if (hides(first_key))
+        tc_group_hide<Causal>(state, first_key, p.columns);
       tc_group_weigh<true>(state, smaller, scale);
       tc_group_shrink(state, smaller);
       tc_group_pack<tiles, T>(state);
       await_values();
       tc_wgmma_start();
-      start_sums();
+      start_sums(values.stage);
+      values.next();
       tc_wgmma_wait<0>();
       tc_wgmma_hold(state.sums);
       release(being_multiplied);
@@ -340,20 +455,21 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       return base;
   }
 
-  /// Sums over totals, to memory.
-  TC_MEMBER void store(int batch, int head) const {
+  /// Sums over totals, of the group's rows from `first` on, to memory.
+  TC_MEMBER void store(const tc_attention_item &item, int first, const float (&base)[2],
+                       const float (&totals)[2]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     TC_UNROLL
     for (int half = 0; half < 2; ++half) {
-      float total = state.totals[half];
+      float total = totals[half];
       total += __shfl_xor_sync(0xffffffffu, total, 1);
       total += __shfl_xor_sync(0xffffffffu, total, 2);
       const float factor = total == 0.0f ? 0.0f : 1.0f / total; // a row that sees nothing is zero
-      const int row = state.row + half * 8;
-      if (float *sums = tc_attention_sums(p, batch, head))
+      const int row = row_of(first) + half * 8;
+      if (float *sums = tc_attention_sums(p, item.batch, item.head))
         if (row < p.rows && lane % 4 == 0)
-          sums[row] = tc_log_of_sum(base_in_powers_of_two(state.base[half]), total);
-      T *to = tc_row(p.out, batch, head, row < p.rows ? row : 0);
+          sums[row] = tc_log_of_sum(base_in_powers_of_two(base[half]), total);
+      T *to = tc_row(p.out, item.batch, item.head, row < p.rows ? row : 0);
       TC_UNROLL
       for (int part = 0; part < tiles::depth / 16; ++part) {
         const int at = part * 8 + half * 2;
@@ -364,12 +480,41 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     }
   }
 
-  TC_MEMBER void run() {
+  /// The first of this group's rows of an item, the end of what the block's rows see, and the steps
+  /// that concern this group.
+  TC_MEMBER int first_of(const tc_attention_item &item) const {
+    return item.block * tiles::rows + group * tc_group_rows;
+  }
+  TC_MEMBER int end_of(const tc_attention_item &item) const {
+    const int end = (item.block + 1) * tiles::rows;
+    return Causal && end < p.columns ? end : p.columns;
+  }
+  TC_MEMBER int own_steps(const tc_attention_item &item) const {
+    const int first = first_of(item), end = end_of(item),
+              own_end = Causal && first + tc_group_rows < end ? first + tc_group_rows : end;
+    return (own_end + tiles::keys - 1) / tiles::keys;
+  }
+  TC_MEMBER void clear_sums() {
+    TC_UNROLL
+    for (int i = 0; i < tiles::depth / 2; ++i)
+      state.sums[i] = 0.0f;
+  }
+  /// Of the rows from `first` on no weight is known.
+  TC_MEMBER void clear_weights(int first) {
+    state.row = row_of(first);
+    TC_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      state.base[half] = -TC_INF;
+      state.totals[half] = 0.0f;
+    }
+  }
+  /// The first of this thread's two rows, of a group's that start at `first`.
+  TC_FN int row_of(int first) {
+    return first + static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
+           static_cast<int>(threadIdx.x) % 32 / 4;
+  }
+  TC_MEMBER void walk_all_masked() {
     tc_attention_walk<Depth, tiles::groups, Causal> items(p);
-    const float scale = p.scale * tc_log2_e; // weights are powers of two
-    unsigned query_parity = 0;
-    if (group == tiles::groups - 1)
-      end_turn(); // the first one's turn
     for (tc_attention_item item; items.next(p, item);) {
       const int first = item.block * tiles::rows, own_first = first + group * tc_group_rows;
       const int end = Causal && first + tiles::rows < p.columns ? first + tiles::rows : p.columns;
@@ -379,28 +524,21 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       const tc_group_steps<tiles, Mask> steps(p, item.batch, item.head, first, end);
       const int own =
           Mask::computed && own_end > 0 ? steps.count : (own_end + tiles::keys - 1) / tiles::keys;
-      state.row = own_first + static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
-                  static_cast<int>(threadIdx.x) % 32 / 4;
-      TC_UNROLL
-      for (int i = 0; i < tiles::depth / 2; ++i)
-        state.sums[i] = 0.0f;
-      TC_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        state.base[half] = -TC_INF;
-        state.totals[half] = 0.0f;
-      }
-      tc_barrier_wait(places.query_full(), query_parity);
-      query_parity ^= 1;
-      if constexpr (tiles::holds_query) {
-        tc_group_load(state, places.query() + group * (tc_group_rows * tc_group_line));
-        release(places.query_free());
-      }
-      if constexpr (Mask::present)
-        walk_masked(own, steps, item, p.scale);
-      else
-        walk(own, steps.count, scale);
-      store(item.batch, item.head);
+      clear_sums();
+      clear_weights(own_first);
+      take_query();
+      walk_masked(own, steps, item, p.scale);
+      store(item, own_first, state.base, state.totals);
     }
+  }
+
+  TC_MEMBER void run() {
+    if (group == tiles::groups - 1)
+      end_turn(); // the first one's turn
+    if constexpr (Mask::present)
+      walk_all_masked();
+    else
+      walk_all(p.scale * tc_log2_e); // weights are powers of two
   }
 };
 
@@ -417,8 +555,10 @@ TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
       tc_bulk_prepare(p.key_map);
       tc_bulk_prepare(p.value_map);
     }
-    tc_barrier_init(places.query_full(), arrivals);
-    tc_barrier_init(places.query_free(), warps);
+    for (int slot = 0; slot < tiles::query_slots; ++slot) {
+      tc_barrier_init(places.query_full(slot), arrivals);
+      tc_barrier_init(places.query_free(slot), warps);
+    }
     for (int stage = 0; stage < tiles::stages; ++stage) {
       tc_barrier_init(places.keys_full(stage), arrivals);
       tc_barrier_init(places.values_full(stage), arrivals);
@@ -434,7 +574,7 @@ TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
     tc_attention_bring<tiles, Depth, Causal>(p, places);
   } else {
     tc_registers_take<tiles::compute_registers>();
-    tc_attention_group<tiles, Depth, Causal, T, Mask>{p, places, group, {}, {}, {}, 0}.run();
+    tc_attention_group<tiles, Depth, Causal, T, Mask>{p, places, group, {}, {}, {}, {}, 0}.run();
   }
 }
 

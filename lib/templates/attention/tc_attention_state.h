@@ -23,21 +23,29 @@ template <int Depth, int Groups, bool Masked, bool Ordered, bool Bulk> struct tc
   static constexpr bool bulk = Bulk, ordered = Ordered;
   static constexpr int groups = Groups;
   static constexpr int rows = groups * tc_group_rows;
-  static constexpr int keys = tc_attention_group_keys(Depth, Groups);
+  static constexpr int keys = tc_attention_group_keys(Depth, Groups, Masked);
   static constexpr int stages = tc_attention_stages(Depth);
   static constexpr int blocks = tc_attention_blocks(Depth);
   static constexpr int steps = (Depth + 15) / 16;      // of 16 elements of depth
   static constexpr int depth = (Depth + 31) / 32 * 32; // that values are multiplied in
   /// Queries are read once: shared memory then serves keys and values alone.
-  static constexpr bool holds_query = Groups == 2 && Depth <= 64 && !Masked;
+  static constexpr bool holds_query = tc_attention_holds_query(Depth, Groups, Masked);
+  static constexpr int query_slots = tc_attention_query_slots(Depth, Groups, Masked);
+  /// An item's first scores are started before the last one's sums are stored.
+  static constexpr bool ahead = holds_query || query_slots > 1;
   static constexpr unsigned stage_bytes = keys * tc_group_line * blocks;
   static constexpr unsigned query_bytes = rows * tc_group_line * blocks;
+  /// Those of all groups are at most what the block starts with, 168 a thread, of three groups 128:
+  /// who takes more than is left waits for ever.
   static constexpr int bring_registers = bulk          ? 24
                                          : groups == 3 ? 32
                                                        : 40,
                        compute_registers = groups == 3 ? 160
                                            : bulk      ? 240
                                                        : 232;
+  static_assert(bring_registers + groups * compute_registers <=
+                    (groups + 1) * (groups == 3 ? 128 : 168),
+                "registers of a block");
 };
 
 /// What a thread keeps of its two rows, 8 apart.
@@ -220,8 +228,7 @@ template <class Tiles, class Mask> struct tc_group_mask {
 
 template <class Tiles> struct tc_group_mask<Tiles, tc_no_mask> {};
 
-template <class Tiles, class M, bool Pairs, bool Runs>
-struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
+template <class Tiles, class M, int Run> struct tc_group_mask<Tiles, tc_mask<M, Run>> {
   static constexpr int runs = Tiles::keys / 32;
   /// Registers hold it beside sums and scores: it is loaded before the scores are there, and steps
   /// that it hides altogether are not computed.
@@ -230,7 +237,7 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
 
   template <class Problem>
   TC_MEMBER void load(const Problem &p, int batch, int head, int row, int first_key, bool) {
-    const tc_mask<M, Pairs, Runs> &mask = p.mask;
+    const tc_mask<M, Run> &mask = p.mask;
     const int rows = p.rows, columns = p.columns;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     TC_UNROLL
@@ -240,13 +247,16 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
       TC_UNROLL
       for (int run = 0; run < runs; ++run) {
         const int key = first_key + run * 32 + lane % 4 * 8;
-        if constexpr (Runs) {
-          added[half][run] = tc_load_vec_where<8>(key < columns, line + key);
-        } else {
-          TC_UNROLL
-          for (int j = 0; j < 8; ++j)
+        TC_UNROLL
+        for (int j = 0; j < 8; j += Run)
+          if constexpr (Run == 1) {
             added[half][run].at[j] = key + j < columns ? line[(key + j) * mask.column_stride] : M{};
-        }
+          } else {
+            const tc_vec<M, Run> some = tc_load_vec_where<Run>(key + j < columns, line + key + j);
+            TC_UNROLL
+            for (int k = 0; k < Run; ++k)
+              added[half][run].at[j + k] = some.at[k];
+          }
       }
     }
   }

@@ -157,6 +157,16 @@ TC_FN bool tc_barrier_try(unsigned address, unsigned parity) {
                : "memory");
   return ended != 0;
 }
+/// The same at once: it does not wait at all.
+TC_FN bool tc_barrier_test(unsigned address, unsigned parity) {
+  unsigned ended;
+  asm volatile("{\n.reg .pred ended;\nmbarrier.test_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+               "selp.b32 %0, 1, 0, ended;\n}\n"
+               : "=r"(ended)
+               : "r"(address), "r"(parity)
+               : "memory");
+  return ended != 0;
+}
 TC_FN void tc_barrier_wait(unsigned address, unsigned parity) {
   while (!tc_barrier_try(address, parity)) {
   }

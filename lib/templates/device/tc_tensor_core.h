@@ -51,6 +51,9 @@ TC_FN void tc_shared_load(float (&to)[2], unsigned from) {
                : "r"(from)
                : "memory");
 }
+TC_FN void tc_shared_load(float (&to)[1], unsigned from) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(from) : "memory");
+}
 /// To 10 bits of mantissa, the nearest, ties away from zero: what matrix units read as TF32.
 TC_FN unsigned tc_round_tf32(float x) {
   unsigned rounded;
@@ -158,6 +161,7 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
 #define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
 #define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
+#define TC_C40(c) TC_C32(c), TC_C4(c, 32), TC_C4(c, 36)
 #define TC_C48(c) TC_C32(c), TC_C16(c, 32)
 #define TC_C64(c) TC_C48(c), TC_C16(c, 48)
 #define TC_C80(c) TC_C64(c), TC_C16(c, 64)
@@ -168,6 +172,7 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TC_N16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define TC_N40 TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TC_N48                                                                                     \
   TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define TC_N64                                                                                     \
@@ -199,6 +204,7 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
 /// starts at zero; "turned": the operand's lines lie along its rows.
 #define TC_WGMMA_OF(type, name)                                                                    \
   TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36)                              \
+  TC_WGMMA(type, name, 80, 40, TC_N40, TC_C40(c), 40, 41, 42, 43, 44)                              \
   TC_WGMMA(type, name, 96, 48, TC_N48, TC_C48(c), 48, 49, 50, 51, 52)                              \
   TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68)                             \
   TC_WGMMA(type, name, 160, 80, TC_N80, TC_C80(c), 80, 81, 82, 83, 84)                             \
