@@ -413,6 +413,34 @@ TEST_CASE("phases of a transposed convolution are stored where they belong, or a
   products(3, 2); // batches of the library's
 }
 
+TEST_CASE("few outputs of a transposed convolution gather the taps that reach them") {
+  for (const std::string dtype : {"bfloat16", "float32"})
+    for (const auto &[kernel, stride, outputs] :
+         {std::tuple<int64_t, int64_t, int64_t>{3, 2, 3}, {4, 2, 1}, {5, 3, 2}, {3, 1, 1}}) {
+      Problem p;
+      p.dtype = dtype;
+      p.transposed = true;
+      p.batch = 2;
+      p.channels = 40;
+      p.outputs = outputs;
+      p.sizes = {15, 16};
+      p.kernel = {kernel, kernel};
+      p.stride = {stride, stride};
+      p.padding = {1, 1};
+      p.dilation = {1, 1};
+      p.more = {0, 0};
+      p.bias = true;
+      const testing::MadeGraph graph = graph_of(p);
+      const driver::Compilation compilation = testing::compile_made(graph, false);
+      INFO(dtype << " kernel " << kernel << " stride " << stride);
+      const std::vector<graph::Node> &nodes = compilation.graph.nodes;
+      CHECK(std::any_of(nodes.begin(), nodes.end(), [](const graph::Node &node) {
+        return node.target.find("mm.d") != std::string::npos; // of the input with every tap
+      }));
+      check_compiled(p, graph, compilation, testing::host_ways());
+    }
+}
+
 TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {
   const auto workspace = [](int64_t batch, int64_t outputs, const char *dtype = "float16") {
     Problem p;
