@@ -114,8 +114,8 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
                                                call.inputs[0].dtype, call.tf32);
   else if (call.library == ir::Library::attention)
-    estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations,
-                                                 call.inputs[0].dtype);
+    estimate.nanoseconds =
+        attention_nanoseconds(target, estimate.bytes, estimate.operations, call.inputs[0].dtype);
   else if (call.library == ir::Library::user_kernel && estimate.operations > 0)
     estimate.nanoseconds = attention_backward_nanoseconds(
         target, estimate.bytes, estimate.operations, call.custom->by_groups);
