@@ -13,9 +13,9 @@
 namespace tsc_engine {
 namespace {
 
-/// The routines of symmetric matrices queue part of their work where the handle's stream does not
-/// order it: on a busy GPU they read what was not there yet (cuSOLVER 12, CUDA 13.0). While one of
-/// these lives, nothing else of this stream is under way.
+/// The routines of symmetric matrices gave wrong results on a busy GPU, and right ones with nothing
+/// else under way (cuSOLVER 12, CUDA 13.0): it looks as if they queued part of their work where the
+/// handle's stream does not order it. While one of these lives, nothing else of this stream is.
 class AloneOnDevice {
 public:
   explicit AloneOnDevice(cudaStream_t stream) : stream_(stream) {

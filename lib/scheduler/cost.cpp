@@ -392,6 +392,8 @@ double written_attention_nanoseconds(const target::Target &target, const tc_few_
 
 bool float_attention_pays(const target::Target &target, const tc_few_work &work, bool causal) {
   constexpr int kReserved = 1024; // bytes of shared memory that a block takes beside its own
+  if (work.queries < tc_float_queries)
+    return false;
   const int rows =
       tc_float_rows(work.depth, work.batches * work.heads, work.queries, target.multiprocessors);
   const int bytes = tc_float_bytes(work.depth, rows);

@@ -72,7 +72,8 @@ double sending_nanoseconds(const target::Target &target, double bytes, int64_t r
 /// Attention of 16-bit floats, or of float32, in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations,
                              ir::DType dtype);
-/// Whether a device has room for the kernel of float32 (tc_attention_floats.h), and that is
+/// Whether there are queries enough for the kernel of float32 (tc_attention_floats.h), a device has
+/// room for it, and that is
 /// estimated faster than two products and a softmax of scores in memory, which compute what
 /// causality hides, too.
 bool float_attention_pays(const target::Target &target, const tc_few_work &work, bool causal);

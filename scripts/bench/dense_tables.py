@@ -18,18 +18,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from function_module import Fn
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python"))
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 W = {}
-
-
-class Fn(nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *a):
-        return self.f(*a)
 
 
 def r(*shape, dtype=BF16, scale=1.0):

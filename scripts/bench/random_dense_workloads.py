@@ -7,19 +7,12 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from function_module import Fn
+
 torch.backends.cudnn.allow_tf32 = False
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 SIZES = (16, 24, 32, 40, 48, 64, 72, 80, 96, 100, 112, 128, 144, 160, 192, 256, 320, 333, 384, 512, 577, 640, 768, 1000, 1024, 1152, 1280, 1536, 2048,
          2304, 2560, 3000, 3072, 4096, 4097, 5120, 8192, 11008, 14336, 32000, 50257)
-
-
-class Fn(nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *a):
-        return self.f(*a)
 
 
 class Draw(random.Random):

@@ -4,17 +4,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from function_module import Fn
+
 BF16, F16, F32, F64, C64 = torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.complex64
 W = {}
-
-
-class Fn(nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *a):
-        return self.f(*a)
 
 
 def workload(name, f, *inputs):

@@ -428,9 +428,8 @@ std::optional<int64_t> parts_of(const Call &call, const AttentionKernels &kernel
                               known(shapes.rows, 1024),
                               known(shapes.columns, 1024),
                               static_cast<int>(shapes.depth.value())};
-    if (work.queries < tc_float_queries || !kernels.floats_pay(work, call.boolean("is_causal")))
-      return std::nullopt;
-    return 0;
+    return kernels.floats_pay(work, call.boolean("is_causal")) ? std::optional<int64_t>(0)
+                                                               : std::nullopt;
   }
   if (!shapes.rows.is_integer() || shapes.rows.value() > tc_few_queries)
     return 0;

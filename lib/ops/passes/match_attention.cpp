@@ -525,8 +525,7 @@ bool pays(const PassOptions &options, const AttentionMatch &match, const Plan &p
   work.changes = static_cast<int64_t>(match.changes.size());
   work.in_floats = match.dtype == DType::f32;
   if (floats)
-    return work.queries >= tc_float_queries &&
-           options.float_attention_pays({work.batches, work.heads, work.key_heads, work.queries,
+    return options.float_attention_pays({work.batches, work.heads, work.key_heads, work.queries,
                                          work.keys, static_cast<int>(work.depth)},
                                         false);
   return options.attention_pays(work);

@@ -366,8 +366,8 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       now = next;
     }
   }
-  /// Steps of which some keys are hidden have a text of their own: what hides them would keep the
-  /// others' from overlapping.
+  /// Steps of which some keys are hidden have a text of their own: the others then have nothing
+  /// between products and weights.
   TC_MEMBER void find_weights(int step, float (&smaller)[2], float scale) {
     tc_wgmma_hold(state.scores);
     release_keys();
@@ -516,14 +516,10 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
   TC_MEMBER void walk_all_masked() {
     tc_attention_walk<Depth, tiles::groups, Causal> items(p);
     for (tc_attention_item item; items.next(p, item);) {
-      const int first = item.block * tiles::rows, own_first = first + group * tc_group_rows;
-      const int end = Causal && first + tiles::rows < p.columns ? first + tiles::rows : p.columns;
-      const int own_end = own_first >= p.rows                         ? 0
-                          : Causal && own_first + tc_group_rows < end ? own_first + tc_group_rows
-                                                                      : end;
-      const tc_group_steps<tiles, Mask> steps(p, item.batch, item.head, first, end);
-      const int own =
-          Mask::computed && own_end > 0 ? steps.count : (own_end + tiles::keys - 1) / tiles::keys;
+      const int own_first = first_of(item);
+      const tc_group_steps<tiles, Mask> steps(p, item.batch, item.head, item.block * tiles::rows,
+                                              end_of(item));
+      const int own = own_first >= p.rows ? 0 : Mask::computed ? steps.count : own_steps(item);
       clear_sums();
       clear_weights(own_first);
       take_query();
