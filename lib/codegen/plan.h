@@ -207,7 +207,7 @@ struct KernelPlan {
   /// Not empty: `beside` groups of threads of a block do what a block of the walk would do each,
   /// until all `turns` blocks of the walk are done.
   std::vector<BlockCopy> block_copies;
-  int64_t turns = 0;
+  Expr turns = 0;
   int beside = 1;
   bool wide_index = false;    // 64-bit indices
   std::string description;    // one line

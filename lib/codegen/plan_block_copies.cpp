@@ -115,10 +115,11 @@ const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store) {
 bool plan_block_copies(const ir::Module &module, const target::Target &target, KernelPlan &plan) {
   const auto *flat = std::get_if<FlatWalk>(&plan.walk);
   const auto *row = std::get_if<RowWalk>(&plan.walk);
-  const auto rows = plan.graph.rows().as_integer(), blocks = plan.grid.as_integer();
+  // Of sizes that are symbols what is likely: the blocks that a launch has share the work anyway.
+  const auto rows = likely(module, plan.graph.rows()), blocks = likely(module, plan.grid);
   const auto elements = plan.graph.varies_by_row(plan.graph.elements())
                             ? longest_row(plan.graph)
-                            : plan.graph.elements().as_integer();
+                            : likely(module, plan.graph.elements());
   if (plan.graph.reduces || (!flat && !row) || plan.has_barriers || plan.otherwise || !rows ||
       !blocks || !elements || plan.shared_bytes > 0 || !plan.checked.sizes.empty() ||
       !plan.row_stores.empty())
@@ -158,10 +159,11 @@ bool plan_block_copies(const ir::Module &module, const target::Target &target, K
   if (least >= direct)
     return false;
   plan.block_copies = copies->list;
-  plan.turns = *blocks;
+  plan.turns = plan.grid;
   plan.beside = beside;
   plan.block *= beside;
-  plan.grid = Expr(std::min((*blocks + beside - 1) / beside, chosen * target.multiprocessors));
+  plan.grid = symbolic::minimum(symbolic::ceil_div(plan.grid, Expr(beside)),
+                                Expr(chosen * target.multiprocessors));
   plan.shared_bytes = static_cast<int>(copies->bytes);
   plan.has_barriers = true;
   plan.description += "; blocks add to copies of their own in shared memory, " +

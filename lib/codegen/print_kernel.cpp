@@ -101,8 +101,8 @@ public:
           "own * " + std::to_string(plan_.beside) + " + static_cast<int>(threadIdx.x) / " + threads;
       thread_ = "thread";
     }
-    open("for (int block = " + first + "; block < " + std::to_string(plan_.turns) +
-         "; block += " + symbolic::print(plan_.grid * Expr(plan_.beside)) + ")");
+    open("for (int block = " + first + "; block < " + size_text(plan_.turns) +
+         "; block += " + size_text(plan_.grid * Expr(plan_.beside)) + ")");
     std::string text = std::move(text_);
     text_.clear();
     text += print(depth_);
@@ -152,8 +152,8 @@ private:
   void flush(const BlockCopy &copy) {
     const Value &store = graph_[copy.store];
     const BufferId storage = module_.storage_of(store.buffer);
-    const int64_t apart = std::max<int64_t>(
-        1, copy.elements / std::max<int64_t>(1, plan_.grid.as_integer().value_or(1)));
+    const int64_t blocks = symbolic::bounds(plan_.grid, graph_.ranges).high; // at most
+    const int64_t apart = std::max<int64_t>(1, copy.elements / std::max<int64_t>(1, blocks));
     open(each_of(copy));
     line("const int at = static_cast<int>((i + static_cast<long long>(own) * " +
          std::to_string(apart) + ") % " + std::to_string(copy.elements) + ");");

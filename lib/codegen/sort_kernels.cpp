@@ -24,6 +24,11 @@ constexpr double kCountBlocks = 5; // of the first kernel on a multiprocessor: 4
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t size_of(DType dtype) { return static_cast<int64_t>(tensor::size_in_bytes(dtype)); }
 
+/// 1 where a size is more than `most`, else 0.
+Expr is_more(Expr size, int64_t most) {
+  return symbolic::minimum(Expr(1), symbolic::floor_div(size, Expr(most + 1)));
+}
+
 /// How the rows of a sort are cut (tc_radix_rows), and what its kernels count in.
 struct Cut {
   Expr rows, length, parts, steps;
@@ -80,6 +85,9 @@ public:
 
   std::vector<BuiltKernel> run() {
     std::vector<BuiltKernel> kernels;
+    if (!cut_.length.is_integer())
+      for (int kind = 0; kind < tc_short_kinds; ++kind)
+        kernels.push_back(whole(kind));
     BufferId from = call_.inputs[0].buffer, were = ir::kNone;
     for (int pass = 0; pass < passes_; ++pass) {
       const bool last = pass == passes_ - 1;
@@ -118,6 +126,47 @@ private:
            std::to_string(passes_) + " by 8 bits";
   }
   Expr elements() const { return cut_.rows * cut_.length; }
+  /// 1 where rows are cut, 0 where a launch finds them to be short: nothing is launched then.
+  Expr is_cut() const {
+    return cut_.length.is_integer() ? Expr(1)
+                                    : is_more(cut_.length, tc_short_length(tc_short_kinds - 1));
+  }
+
+  /// Rows that a launch finds to be longer than those of the kind before, and no longer than this
+  /// one's.
+  BuiltKernel whole(int kind) {
+    std::vector<Pointer> pointers = {{call_.inputs[0].buffer, dtype_, true}};
+    if (call_.values)
+      pointers.push_back({values_, dtype_, false});
+    if (call_.positions)
+      pointers.push_back({places_, module_.buffer(places_).dtype, false});
+    BuiltKernel built = begin(pointers, {cut_.length, cut_.rows, Expr(0), Expr(0)});
+    program::Kernel &kernel = built.kernel;
+    const Expr is_this = is_more(cut_.length, kind == 0 ? 0 : tc_short_length(kind - 1)) -
+                         is_more(cut_.length, tc_short_length(kind));
+    kernel.bytes_read = elements() * Expr(size_of(dtype_)) * is_this;
+    kernel.bytes_written = elements() *
+                           Expr((call_.values ? size_of(dtype_) : 0) +
+                                (call_.positions ? size_of(module_.buffer(places_).dtype) : 0)) *
+                           is_this;
+    kernel.plan = "merge sort of rows of up to " + std::to_string(tc_short_length(kind)) +
+                  " elements, where a launch finds them to be, " +
+                  std::to_string(tc_short_threads(kind)) + " threads a row";
+    const std::string call = "<" + descending() + ", " + std::to_string(kind) + ">(in0, " +
+                             (call_.values ? "out0" : "tc_radix_none()") + ", " +
+                             (!call_.positions ? "tc_radix_none()"
+                              : call_.values   ? "out1"
+                                               : "out0") +
+                             ", problem";
+    variant(kernel.cuda, built, "tc_short_rows_sort" + call,
+            "tc_short_memory<" + std::string(storage_type(dtype_)) + ", " + std::to_string(kind) +
+                ">",
+            tc_radix_threads);
+    variant(kernel.serial, built, "tc_short_rows_sort_alone" + call, "", 1);
+    kernel.cuda.grid[0] = kernel.serial.grid[0] =
+        symbolic::ceil_div(cut_.rows, Expr(tc_short_rows(kind))) * is_this;
+    return finish(std::move(built));
+  }
   Expr table_elements() const { return cut_.rows * (cut_.parts + Expr(1)) * Expr(tc_radix_digits); }
 
   BuiltKernel count(BufferId from, int pass) {
@@ -129,7 +178,7 @@ private:
     const std::string call = "<" + descending() + ">(in0, out0, problem";
     variant(kernel.cuda, built, "tc_radix_count" + call, "tc_radix_count_memory", tc_radix_threads);
     variant(kernel.serial, built, "tc_radix_count_alone" + call, "", 1);
-    kernel.cuda.grid[0] = kernel.serial.grid[0] = cut_.rows * cut_.parts;
+    kernel.cuda.grid[0] = kernel.serial.grid[0] = cut_.rows * cut_.parts * is_cut();
     estimate(kernel, scheduler::radix_count_instructions(), kCountBlocks);
     return finish(std::move(built));
   }
@@ -148,9 +197,9 @@ private:
               "tc_radix_scan_memory<" + std::string(storage_type(cut_.count)) + ">",
               tc_radix_scan_threads);
     variant(kernel.serial, built, "tc_radix_scan_alone(out0, problem", "", 1);
-    kernel.serial.grid[0] = cut_.rows;
+    kernel.serial.grid[0] = cut_.rows * is_cut();
     kernel.cuda.grid[0] =
-        few ? cut_.rows : cut_.rows * Expr(tc_radix_digits / tc_radix_scan_digits);
+        kernel.serial.grid[0] * Expr(few ? 1 : tc_radix_digits / tc_radix_scan_digits);
     return finish(std::move(built));
   }
 
@@ -190,13 +239,16 @@ private:
                 std::string(storage_type(cut_.count)) + ">",
             tc_radix_threads, tc_radix_blocks);
     variant(kernel.serial, built, "tc_radix_move_alone" + call, "", 1);
-    kernel.cuda.grid[0] = kernel.serial.grid[0] = cut_.rows * cut_.parts;
+    kernel.cuda.grid[0] = kernel.serial.grid[0] = cut_.rows * cut_.parts * is_cut();
     estimate(kernel, scheduler::radix_move_instructions(call_.positions), tc_radix_blocks);
     return finish(std::move(built));
   }
 
-  /// Parameters: the pointers, then what tc_radix_rows holds.
   BuiltKernel begin(const std::vector<Pointer> &pointers, int pass) const {
+    return begin(pointers, {cut_.length, cut_.parts, cut_.steps, Expr(pass * tc_radix_bits)});
+  }
+  /// Parameters: the pointers, then what tc_radix_rows holds.
+  BuiltKernel begin(const std::vector<Pointer> &pointers, std::vector<Expr> rows) const {
     BuiltKernel built;
     int inputs = 0, outputs = 0;
     for (const Pointer &pointer : pointers) {
@@ -206,7 +258,7 @@ private:
           {program::KernelParameter::Kind::pointer, name, pointer.dtype, pointer.is_const});
       built.pointers.push_back(module_.storage_of(pointer.buffer));
     }
-    built.sizes = {cut_.length, cut_.parts, cut_.steps, Expr(pass * tc_radix_bits)};
+    built.sizes = std::move(rows);
     for (size_t i = 0; i < built.sizes.size(); ++i)
       built.kernel.parameters.push_back(
           {program::KernelParameter::Kind::size, "n" + std::to_string(i), DType::i64, true});

@@ -298,6 +298,13 @@ LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
       threads = std::max(kFewestThreads, threads / 2);
     }
   }
+  // Rows of any length that are likely to be short: a part of several is a compromise.
+  constexpr int64_t kLikely = 4;
+  while (!known && elements && part.length > kSmallestLookBack &&
+         part.length / 2 >= kLikely * *elements) {
+    part.length /= 2;
+    threads = std::max(kFewestThreads, threads / 2);
+  }
   part.threads = static_cast<int>(threads);
   if (anywhere && !combines(graph)) // of tuples a total has all that threads hold
     part.length -= kRun;

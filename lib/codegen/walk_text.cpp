@@ -334,7 +334,8 @@ std::string WalkText::loop_header(int at_once) const {
     return "for (" + index_ + " k = lane; k < " + count +
            "; k += " + std::to_string(row_->threads * at_once) + ")";
   if (alone())
-    return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
+    return "for (" + index_ + " k = 0; k < " + count +
+           (at_once == 1 ? "; ++k)" : "; k += " + std::to_string(at_once) + ")");
   if (column_)
     return "for (" + index_ + " k = lane; k < " + count +
            "; k += " + std::to_string(column_->threads * at_once) + ")";

@@ -3,6 +3,7 @@
 #include "engine/device.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -242,55 +243,99 @@ Packing pack_block(const std::vector<Piece> &pieces) {
 }
 
 /// Finds room for pieces in the lenders' memory; the rest stays where it is.
-void lend(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders, Packing &packing) {
-  constexpr size_t kMostPieces = 500; // that are looked at; each is compared with those placed
-  std::vector<uint32_t> order(pieces.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
-  order.resize(std::min(order.size(), kMostPieces));
-  for (uint32_t lender = 0; lender < lenders.size(); ++lender) {
-    std::vector<uint32_t> placed; // by offset
-    for (uint32_t piece : order) {
-      if (packing.lenders[piece] != kOwnBlock || pieces[piece].bytes == 0 ||
-          pieces[piece].last >= lenders[lender].until)
-        continue;
-      const int64_t offset = tightest_gap(pieces, placed, packing.offsets, piece);
-      if (end_of(offset, pieces[piece].bytes) > lenders[lender].bytes)
-        continue;
-      packing.offsets[piece] = offset;
-      packing.lenders[piece] = lender;
-      auto position =
-          std::upper_bound(placed.begin(), placed.end(), offset,
-                           [&](int64_t at, uint32_t other) { return at < packing.offsets[other]; });
-      placed.insert(position, piece);
-    }
+class Lending {
+public:
+  Lending(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders)
+      : pieces_(pieces), lenders_(lenders), placed_(lenders.size()) {
+    packing_.offsets.assign(pieces.size(), 0);
+    packing_.lenders.assign(pieces.size(), kOwnBlock);
+    by_size_.resize(pieces.size());
+    std::iota(by_size_.begin(), by_size_.end(), 0U);
+    std::stable_sort(by_size_.begin(), by_size_.end(),
+                     [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
+    by_size_.resize(std::min(by_size_.size(), kMostPieces));
   }
-}
+
+  /// The largest first, into one lender's memory after another.
+  Packing by_size() && {
+    for (uint32_t lender = 0; lender < lenders_.size(); ++lender)
+      for (const uint32_t piece : by_size_)
+        if (packing_.lenders[piece] == kOwnBlock)
+          place(piece, lender);
+    return std::move(packing_);
+  }
+
+  /// One of the fullest step's after another, until none of those has room.
+  Packing by_crowd() && {
+    std::vector<int64_t> alive = alive_bytes(pieces_);
+    for (size_t round = 0; round < kMostPieces; ++round) {
+      const auto fullest =
+          static_cast<uint32_t>(std::max_element(alive.begin(), alive.end()) - alive.begin());
+      const auto lent = std::find_if(by_size_.begin(), by_size_.end(), [&](uint32_t piece) {
+        if (pieces_[piece].first > fullest || pieces_[piece].last < fullest ||
+            packing_.lenders[piece] != kOwnBlock)
+          return false;
+        for (uint32_t lender = 0; lender < lenders_.size(); ++lender)
+          if (place(piece, lender))
+            return true;
+        return false;
+      });
+      if (lent == by_size_.end())
+        break;
+      for (uint32_t step = pieces_[*lent].first; step <= pieces_[*lent].last; ++step)
+        alive[step] -= aligned(pieces_[*lent].bytes);
+    }
+    return std::move(packing_);
+  }
+
+private:
+  static constexpr size_t kMostPieces = 500; // that are looked at; each is compared with those placed
+  const std::vector<Piece> &pieces_;
+  const std::vector<Lender> &lenders_;
+  std::vector<uint32_t> by_size_;
+  std::vector<std::vector<uint32_t>> placed_; // by lender, each by offset
+  Packing packing_;
+
+  bool place(uint32_t piece, uint32_t lender) {
+    if (pieces_[piece].bytes == 0 || pieces_[piece].last >= lenders_[lender].until)
+      return false;
+    std::vector<uint32_t> &placed = placed_[lender];
+    const int64_t offset = tightest_gap(pieces_, placed, packing_.offsets, piece);
+    if (end_of(offset, pieces_[piece].bytes) > lenders_[lender].bytes)
+      return false;
+    packing_.offsets[piece] = offset;
+    packing_.lenders[piece] = lender;
+    auto position =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](int64_t at, uint32_t other) { return at < packing_.offsets[other]; });
+    placed.insert(position, piece);
+    return true;
+  }
+};
 
 } // namespace
 
 Packing pack(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders) {
-  Packing whole = pack_block(pieces);
-  whole.lenders.assign(pieces.size(), kOwnBlock);
-  if (lenders.empty() || whole.bytes == 0)
-    return whole;
-  Packing lent;
-  lent.offsets.assign(pieces.size(), 0);
-  lent.lenders.assign(pieces.size(), kOwnBlock);
-  lend(pieces, lenders, lent);
-  std::vector<Piece> left = pieces; // those that were lent memory take none of the block's
-  for (size_t i = 0; i < pieces.size(); ++i)
-    if (lent.lenders[i] != kOwnBlock)
-      left[i].bytes = 0;
-  const Packing rest = pack_block(left);
-  if (rest.bytes >= whole.bytes)
-    return whole;
-  lent.bytes = rest.bytes;
-  for (size_t i = 0; i < pieces.size(); ++i)
-    if (lent.lenders[i] == kOwnBlock)
-      lent.offsets[i] = rest.offsets[i];
-  return lent;
+  Packing best = pack_block(pieces);
+  best.lenders.assign(pieces.size(), kOwnBlock);
+  if (lenders.empty() || best.bytes == 0)
+    return best;
+  for (Packing &lent : std::array<Packing, 2>{Lending(pieces, lenders).by_size(),
+                                              Lending(pieces, lenders).by_crowd()}) {
+    std::vector<Piece> left = pieces; // those that were lent memory take none of the block's
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (lent.lenders[i] != kOwnBlock)
+        left[i].bytes = 0;
+    const Packing rest = pack_block(left);
+    if (rest.bytes >= best.bytes)
+      continue;
+    lent.bytes = rest.bytes;
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (lent.lenders[i] == kOwnBlock)
+        lent.offsets[i] = rest.offsets[i];
+    best = std::move(lent);
+  }
+  return best;
 }
 
 } // namespace tsc_engine

@@ -30,8 +30,8 @@ struct Packing {
 /// pieces), and in order of time into the tightest free range (n log n). Where more than a MiB is
 /// lost to gaps, other orders are tried for some time. The same input gives the same packing.
 ///
-/// Pieces that are gone before a lender's memory is used lie there, the largest first, if that
-/// makes the block smaller.
+/// Pieces that are gone before a lender's memory is used lie there, the largest first or those of
+/// the fullest steps first, whichever makes the block smaller, if one does.
 Packing pack(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders = {});
 
 } // namespace tsc_engine

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace tsc::lowering {
 
@@ -207,28 +208,89 @@ bool keeps_gathered(const Context &context, const Storage &storage, const LoopCo
                     cost.gathered_bytes / kTimes;
 }
 
-/// Elements of what reads a node's value, also through views of it.
-int64_t elements_behind(const Context &context, graph::NodeId node) {
+/// Products read their operands from memory.
+bool is_product(const graph::Node &node) {
+  static constexpr std::array<std::string_view, 6> kProducts = {
+      "aten.mm.default", "aten.bmm.default",           "aten.mm.dtype",
+      "aten.bmm.dtype",  "tsc.convolution_mm.default", "tsc.convolution_bmm.default"};
+  return std::find(kProducts.begin(), kProducts.end(), node.target) != kProducts.end();
+}
+
+/// Whether a value is made of all that a product gives and of something else as large (a residual).
+/// The product's kernel can add it, in place of the other term.
+bool adds_to_product(const Context &context, const Storage &storage) {
+  const Expr elements = symbolic::numel(storage.sizes);
+  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+  std::set<BufferId> terms;
+  bool has_product = false;
+  for (const ir::BodyOp &op : body.ops) {
+    if (op.op != Op::load)
+      continue;
+    const ir::Buffer &buffer = context.module.buffer(op.buffer);
+    if (symbolic::numel(buffer.layout.sizes) != elements)
+      continue;
+    terms.insert(op.buffer);
+    const auto *call =
+        buffer.operation == kNone
+            ? nullptr
+            : std::get_if<ir::Extern>(&context.module.operations[buffer.operation].kind);
+    has_product = has_product || (call && call->library == ir::Library::matmul);
+  }
+  return has_product && terms.size() > 1;
+}
+
+bool is_view(const graph::Node &node) {
   static constexpr std::array<std::string_view, 8> kViews = {
       "aten.unsqueeze.default", "aten.expand.default", "aten.view.default", "aten.reshape.default",
       "aten.permute.default",   "aten.slice.Tensor",   "aten.select.int",   "aten.squeeze.dims"};
-  int64_t elements = 0;
+  return std::find(kViews.begin(), kViews.end(), node.target) != kViews.end();
+}
+
+/// What reads a node's value, also through views of it.
+std::set<graph::NodeId> readers_behind(const Context &context, graph::NodeId node) {
+  std::set<graph::NodeId> readers;
   std::vector<graph::NodeId> open = {node};
-  std::vector<bool> seen(context.graph.nodes.size(), false);
   while (!open.empty()) {
     const graph::NodeId at = open.back();
     open.pop_back();
-    for (const graph::NodeId user : context.users[at]) {
-      if (seen[user])
-        continue;
-      seen[user] = true;
-      const graph::Node &reader = context.graph.node(user);
-      if (std::find(kViews.begin(), kViews.end(), reader.target) != kViews.end())
+    for (const graph::NodeId user : context.users[at]) { // of a view one node is the source
+      if (is_view(context.graph.node(user)))
         open.push_back(user);
-      else if (const std::vector<Expr> *sizes = sizes_of(reader))
-        elements += symbolic::numel(*sizes).as_integer().value_or(0);
+      else
+        readers.insert(user);
     }
   }
+  return readers;
+}
+
+/// Whether the current node's value is read before and behind a product that depends on it: until
+/// then either it stays in memory, or all that it is made of does.
+bool outlasts_product(const Context &context) {
+  const auto multiplies = [&](graph::NodeId id) {
+    const graph::Node &node = context.graph.node(id);
+    return is_product(node) || node.target == "aten.addmm.default" ||
+           node.target == "aten.baddbmm.default";
+  };
+  std::set<graph::NodeId> open = readers_behind(context, context.current);
+  if (open.size() < 2)
+    return false;
+  const graph::NodeId last = *open.rbegin();
+  while (*open.begin() < last) {
+    const graph::NodeId at = *open.begin();
+    open.erase(open.begin());
+    if (multiplies(at))
+      return true;
+    open.insert(context.users[at].begin(), context.users[at].end());
+  }
+  return false;
+}
+
+/// Elements of what reads a node's value, also through views of it.
+int64_t elements_behind(const Context &context, graph::NodeId node) {
+  int64_t elements = 0;
+  for (const graph::NodeId reader : readers_behind(context, node))
+    if (const std::vector<Expr> *sizes = sizes_of(context.graph.node(reader)))
+      elements += symbolic::numel(*sizes).as_integer().value_or(0);
   return elements;
 }
 
@@ -261,20 +323,13 @@ void realize_by_policy(Context &context, TensorValue &value) {
   const LoopCost cost = cost_of(context, storage);
   const target::Policy &policy = context.policy;
   const bool large = cost.operations > policy.realize_opcount_threshold;
-  // Products read their operands from memory: a value that several nodes use is better realized
-  // once.
-  static constexpr std::array<std::string_view, 6> kNeedsRealizedInputs = {
-      "aten.mm.default", "aten.bmm.default",           "aten.mm.dtype",
-      "aten.bmm.dtype",  "tsc.convolution_mm.default", "tsc.convolution_bmm.default"};
-  if (users.size() > 1 && cost.nontrivial_reads > 1) {
-    for (graph::NodeId user : users) {
-      const std::string &target = context.graph.node(user).target;
-      if (std::find(kNeedsRealizedInputs.begin(), kNeedsRealizedInputs.end(), target) !=
-          kNeedsRealizedInputs.end()) {
-        realize(context, storage);
-        return;
-      }
-    }
+  // What a product and other nodes read is better realized once.
+  if (users.size() > 1 && cost.nontrivial_reads > 1 &&
+      std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
+        return is_product(context.graph.node(user));
+      })) {
+    realize(context, storage);
+    return;
   }
   // A draw costs more than reading a mask of one byte an element does.
   const bool inlined = policy.reductions_take_values && is_for_reductions(context, users);
@@ -283,7 +338,10 @@ void realize_by_policy(Context &context, TensorValue &value) {
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
                            cost.nontrivial_reads > 1 && !inlined;
   const bool kept = users.size() > 1 && keeps_gathered(context, storage, cost);
-  if (reused || (users.size() > 1 && cost.draws > 0) || accumulated || kept ||
+  const bool residual = policy.product_templates && cost.nontrivial_reads > 1 &&
+                        !is_view(context.graph.node(context.current)) &&
+                        adds_to_product(context, storage) && outlasts_product(context);
+  if (reused || residual || (users.size() > 1 && cost.draws > 0) || accumulated || kept ||
       cost.operations > kLargestInlined || is_table(context, storage, cost))
     realize_narrowest(context, value);
 }

@@ -4,7 +4,7 @@ import functools
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from . import _resampling
+from . import _tracing
 from .compiler import Draws, compile_graph
 
 
@@ -32,5 +32,5 @@ def backend(module, example_inputs, **options):
     draws = Draws()
     compilers = {name: functools.partial(_compile, kind=kind, draws=draws) for name, kind in (
         ("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "inference"))}
-    with _resampling.kept():
+    with _tracing.kept():
         return aot_autograd(**compilers)(module, example_inputs)

@@ -6,7 +6,7 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import (CeilDiv, CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv,
-                                          Max, Min, Mod, ModularIndexing, PythonMod, ToFloat)
+                                          Max, Min, Mod, ModularIndexing, PythonMod, ToFloat, TruncToInt)
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from ._library import ALIGNMENT, DTYPES
@@ -45,6 +45,8 @@ def _text(expr, name_of=_own_name):
         return name_of(expr)
     if expr.is_Integer:
         return str(int(expr))
+    if isinstance(expr, TruncToInt) and _is_nonnegative(expr.args[0]):
+        return _rounded(expr.args[0], "FloorDiv", name_of)
     if isinstance(expr, (CeilToInt, FloorToInt)):
         return _rounded(expr.args[0], "CeilDiv" if isinstance(expr, CeilToInt) else "FloorDiv", name_of)
     args = [_text(a, name_of) for a in expr.args]
@@ -70,8 +72,19 @@ def _text(expr, name_of=_own_name):
     raise ValueError(f"{expr} is no expression of tsc's graphs")
 
 
+def _is_nonnegative(expr):
+    parts = expr.args if expr.is_Mul else (expr,)
+    return all((part.args[0] if isinstance(part, ToFloat) else part).is_nonnegative for part in parts)
+
+
 def _rounded(expr, division, name_of):
-    """Text of a real that was rounded: how many elements a range of reals has, whose bounds and step are whole."""
+    """Text of a real that was rounded: how many elements a range of reals has, whose bounds and step are whole, or a size times a
+    factor of few bits, as in 1.5 * size, which float64 holds exactly."""
+    if expr.is_Mul and len(numbers := [a for a in expr.args if a.is_Float]) == 1:
+        top, bottom = float(numbers[0]).as_integer_ratio()
+        if 1 < bottom <= 2**20 and abs(top) <= 2**20:
+            text = _whole(sympy.Mul(*(a for a in expr.args if not a.is_Float)), name_of)
+            return f"{division}(({text}*{top}), {bottom})"
     divided, by = expr.args if isinstance(expr, (FloatTrueDiv, IntTrueDiv)) else (expr, None)
     text = _whole(divided, name_of)
     divisor = 1 if by is None else int(_whole(by, name_of))  # a ValueError if it is no number

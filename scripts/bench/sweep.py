@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random workloads (random_workloads.py) beside PyTorch: eager, TorchInductor's default mode, and backend "tsc", in one run.
 
-    scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--device cuda]
+    scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--symbols none] [--device cuda]
     scripts/bench/sweep.py FIRST LAST --files FOLDER ...    the models of a folder's files (file_workloads.py) instead, counted from 0
     scripts/bench/sweep.py FIRST LAST --logs FOLDER ...     the operator calls of a folder's logs (logged_operators.py), counted from 0
     scripts/bench/sweep.py FIRST LAST --workloads FILE ...  what a file's W names, as (module, inputs), counted from 0; tsc compile ($TSC) gets their torch.export
@@ -75,13 +75,20 @@ def listed(path, number, device):
     return "listed", name, function, [lambda _, one=one: one for one in inputs]
 
 
-def of_folder(model, inputs):
+def symbols_of(inputs, which):
+    """torch.export's dynamic_shapes: of every input all sizes are symbols where the model allows it, or the first one, or none."""
+    import torch
+    auto = torch.export.Dim.AUTO
+    return None if which == "none" else tuple({k: auto for k in range(x.dim() if which == "all" else min(1, x.dim()))} if isinstance(x, torch.Tensor) else None for x in inputs)
+
+
+def of_folder(model, inputs, symbols):
     """`model`, exported, compiled by the command line ($TSC) to a folder, and loaded."""
     import tempfile
     import torch
     import tsc
     folder = tempfile.mkdtemp()
-    torch.export.save(torch.export.export(model, tuple(inputs)), folder + "/model.pt2")
+    torch.export.save(torch.export.export(model, tuple(inputs), dynamic_shapes=symbols_of(inputs, symbols)), folder + "/model.pt2")
     subprocess.run([os.environ["TSC"], "compile", folder + "/model.pt2", "-o", folder + "/out", "--arch=native" if inputs[0].is_cuda else "--arch=host"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     return tsc.load(folder + "/out", device="cuda" if inputs[0].is_cuda else "cpu")
@@ -119,11 +126,17 @@ class Case:
         except Exception as error:
             self.row["refused"] = f"eager: {type(error).__name__} {str(error)[:150]}"
             return
+        # Dynamo makes symbols of the sizes that were marked, of all of them, or of none.
+        dynamic = {"none": False, "first": None, "all": True}[options.symbols]
         self.row["bytes"] = sum(t.numel() * t.element_size() for t in leaves(wanted) + leaves(inputs))
         for way in options.ways:
             start = time.time()
             try:
                 torch._dynamo.reset_code(function.__code__)
+                if options.symbols == "first" and way != "eager":
+                    for tensor in leaves(inputs):
+                        if tensor.dim() and tensor.size(0) > 1:
+                            torch._dynamo.maybe_mark_dynamic(tensor, 0)
                 if way == "eager":
                     self.calls[way] = function
                     continue
@@ -131,9 +144,9 @@ class Case:
                     import tsc
                     tsc.reset_reports()
                     model = getattr(function, "model", None)
-                    call = torch.compile(function, backend=tsc.backend, dynamic=False) if model is None else of_folder(model, inputs)
+                    call = torch.compile(function, backend=tsc.backend, dynamic=dynamic) if model is None else of_folder(model, inputs, options.symbols)
                 else:
-                    call = torch.compile(function, dynamic=False)
+                    call = torch.compile(function, dynamic=dynamic)
                 results = call(*inputs)
                 self.calls[way] = call
                 if way == "tsc":
@@ -268,6 +281,7 @@ def main():
     parser.add_argument("--files", default="", help="a folder of files that define Model, get_init_inputs and get_inputs")
     parser.add_argument("--logs", default="", help="a folder of logs of operator calls")
     parser.add_argument("--workloads", default="", help="a file whose W maps names to functions that give (module, inputs)")
+    parser.add_argument("--symbols", choices=("none", "first", "all"), default="none", help="which sizes of inputs are symbols when compiling")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="")
     parser.add_argument("--worker", type=int, default=-1)

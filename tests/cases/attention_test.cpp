@@ -34,7 +34,9 @@ testing::MadeGraph graph_of(const Case &each, int64_t batch) {
     arguments.push_back("$mask");
   } else if (!each.mask.empty()) {
     graph.inputs.push_back({"m", each.mask, {1, each.heads, each.rows, each.keys}});
-    arguments.push_back("$m");
+    if (each.dtype == "float32") // as above
+      graph.calls.push_back({"scaled", "aten.mul.Tensor", {"$m", 0.125}});
+    arguments.push_back(each.dtype == "float32" ? "$scaled" : "$m");
   }
   graph.calls.push_back({"y", "aten.scaled_dot_product_attention.default", arguments, keywords});
   graph.outputs = {"y"};

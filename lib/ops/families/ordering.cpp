@@ -109,6 +109,12 @@ Argument slice_of(GraphBuilder &builder, const Argument &x, size_t dim, const Wi
   const Expr length = builder.meta(x).layout.sizes[dim];
   if (window.first.is_integer(0) && window.count == length)
     return x;
+  if (window.count.is_integer(1) && !window.first.is_integer()) { // a slice might end before it
+    const auto d = static_cast<int64_t>(dim);
+    return builder.call(
+        "aten.unsqueeze.default",
+        {builder.call("aten.select.int", {x, d, size_argument(window.first)}), d});
+  }
   return builder.call("aten.slice.Tensor",
                       {x, static_cast<int64_t>(dim), size_argument(window.first),
                        size_argument(window.first + window.count), 1});

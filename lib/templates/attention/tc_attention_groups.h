@@ -243,11 +243,14 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
            (Causal && first_key + tiles::keys > state.row / tc_group_rows * tc_group_rows + 1);
   }
 
-  /// An item's first step, of which nobody else's sums are multiplied.
-  TC_MEMBER void begin(const tc_attention_item &item, float (&smaller)[2], float scale) {
+  /// Of an item nothing is known yet but its queries.
+  TC_MEMBER void prepare(const tc_attention_item &item) {
     clear_sums();
     clear_weights(first_of(item));
     take_query();
+  }
+  /// An item's first step, of which nobody else's sums are multiplied.
+  TC_MEMBER void begin(float (&smaller)[2], float scale) {
     await_keys();
     begin_turn();
     tc_wgmma_start();
@@ -257,8 +260,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     find_weights(0, smaller, scale);
   }
   /// The steps after the first: scores of each and sums of the last one are multiplied together.
-  TC_MEMBER void walk(const tc_attention_item &item, float (&smaller)[2], float scale) {
-    const int own = own_steps(item);
+  TC_MEMBER void walk(int own, float (&smaller)[2], float scale) {
     for (int step = 1; step < own; ++step) {
       await_keys();
       take_weights(step > 1, smaller);
@@ -266,7 +268,8 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       tc_wgmma_start();
       start_scores();
       await_values();
-      tc_wgmma_start(); // the wait is a loop, before which registers may have been touched
+      if constexpr (!tiles::small)
+        tc_wgmma_start(); // the wait is a loop, before which registers may have been touched
       start_sums(values.stage);
       values.next();
       end_turn();
@@ -275,30 +278,30 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     }
     release_query();
   }
-  /// The weights of an item's last step, and the stage of its values.
-  TC_MEMBER int take_last_weights(const tc_attention_item &item, const float (&smaller)[2]) {
+  /// The weights of the last of an item's `own` steps, and the stage of its values.
+  TC_MEMBER int take_last_weights(int own, const float (&smaller)[2]) {
     await_values();
     const int stage = values.stage;
     values.next();
-    take_weights(own_steps(item) > 1, smaller);
+    take_weights(own > 1, smaller);
     return stage;
   }
-  /// What other groups alone see under causality.
-  TC_MEMBER void pass_rest(const tc_attention_item &item) {
+  /// What other groups alone see, from step `own` on.
+  TC_MEMBER void pass_rest(const tc_attention_item &item, int own) {
     const int steps = (end_of(item) + tiles::keys - 1) / tiles::keys;
-    for (int step = own_steps(item); step < steps; ++step)
+    for (int step = own; step < steps; ++step)
       pass();
   }
-  /// The last sums alone, and what comes of them.
-  TC_MEMBER void end(const tc_attention_item &item, const float (&smaller)[2]) {
-    const int stage = take_last_weights(item, smaller);
+  /// The last sums alone.
+  TC_MEMBER void end(int own, const float (&smaller)[2]) {
+    await_values();
+    take_weights(own > 1, smaller);
     tc_wgmma_start();
-    start_sums(stage);
+    start_sums(values.stage);
+    values.next();
     tc_wgmma_wait<0>();
     tc_wgmma_hold(state.sums);
     release(being_multiplied);
-    pass_rest(item);
-    store(item, first_of(item), state.base, state.totals);
   }
   /// The last sums of `now` with the first scores of `next`, whose weights are found meanwhile.
   TC_MEMBER void end_and_begin(const tc_attention_item &now, const tc_attention_item &next,
@@ -306,8 +309,8 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     static_assert(((tiles::groups - 1) * tc_group_rows + tiles::keys - 1) / tiles::keys <
                       tiles::stages,
                   "steps that are passed before the last one's stage is free");
-    const int stage = take_last_weights(now, smaller);
-    pass_rest(now);
+    const int stage = take_last_weights(own_steps(now), smaller);
+    pass_rest(now, own_steps(now));
     take_query();
     await_keys();
     begin_turn();
@@ -333,11 +336,27 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     for (; more && first_of(item) >= p.rows; more = items.next(p, item)) {
       take_query();
       release_query();
-      const int steps = (end_of(item) + tiles::keys - 1) / tiles::keys;
-      for (int step = 0; step < steps; ++step)
-        pass();
+      pass_rest(item, 0);
     }
     return more;
+  }
+  /// One item after another, nothing of two of them at once: the shortest text.
+  TC_MEMBER void walk_apart(float scale) {
+    tc_attention_walk<Depth, tiles::groups, Causal> items(p);
+    float smaller[2];
+    for (tc_attention_item item; items.next(p, item);) {
+      const int own = first_of(item) < p.rows ? own_steps(item) : 0;
+      prepare(item);
+      if (own > 0) {
+        begin(smaller, scale);
+        walk(own, smaller, scale);
+        end(own, smaller);
+      } else {
+        release_query();
+      }
+      pass_rest(item, own);
+      store(item, first_of(item), state.base, state.totals);
+    }
   }
   /// All items, one after another.
   TC_MEMBER void walk_all(float scale) {
@@ -349,34 +368,42 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
         store(now, first_of(now), state.base, state.totals);
       return;
     }
+    if constexpr (tiles::small) {
+      walk_apart(scale);
+      return;
+    }
     float smaller[2];
     bool more = skip(items, now, items.next(p, now));
     while (more) {
-      begin(now, smaller, scale);
-      walk(now, smaller, scale);
+      prepare(now);
+      begin(smaller, scale);
+      walk(own_steps(now), smaller, scale);
       more = items.next(p, next);
       if constexpr (tiles::ahead)
         for (; more && first_of(next) < p.rows; more = items.next(p, next)) {
           end_and_begin(now, next, smaller, scale);
           now = next;
-          walk(now, smaller, scale);
+          walk(own_steps(now), smaller, scale);
         }
-      end(now, smaller);
+      end(own_steps(now), smaller);
+      pass_rest(now, own_steps(now));
+      store(now, first_of(now), state.base, state.totals);
       more = skip(items, next, more);
       now = next;
     }
   }
-  /// Steps of which some keys are hidden have a text of their own: the others then have nothing
-  /// between products and weights.
+  /// Where the text may be long, steps of which some keys are hidden have one of their own: the
+  /// others then have nothing between products and weights.
   TC_MEMBER void find_weights(int step, float (&smaller)[2], float scale) {
     tc_wgmma_hold(state.scores);
     release_keys();
-    if (hides(step * tiles::keys)) {
+    const bool hides_some = hides(step * tiles::keys);
+    if (hides_some)
       tc_group_hide<Causal>(state, step * tiles::keys, p.columns);
+    if (tiles::small || hides_some)
       tc_group_weigh<false>(state, smaller, scale);
-    } else {
+    else
       tc_group_weigh<false>(state, smaller, scale);
-    }
     tc_wgmma_hold(state.scores);
   }
   /// Who calls it has waited for a barrier: the compiler moves no wait for products over that, and

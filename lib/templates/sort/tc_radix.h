@@ -16,6 +16,7 @@
 
 #include "tc_keys.h"
 #include "tc_radix_geometry.h"
+#include "tc_sort.h"
 
 /// The digit at bit `shift`.
 template <bool Descending, class T> TC_FN int tc_radix_digit(T x, int shift) {
@@ -381,6 +382,103 @@ TC_FN void tc_radix_move(const T *in, Were were, const Count *table, Out out, Pl
         if (i < left)
           tc_radix_put(places, start + memory.ahead[digit] + i, memory.tile.places[i]);
       }
+    }
+  }
+}
+
+// ---- short rows, of a length that was not known: one kernel in place of all these
+
+/// What compares as the key of an element does in the order that is asked for.
+template <bool Descending, class T> TC_FN auto tc_short_key(T x) {
+  const auto key = tc_order_key(x);
+  return Descending ? ~key : key;
+}
+template <class T> using tc_short_key_of = decltype(tc_order_key(T{}));
+
+template <class T, int Kind> struct tc_short_memory {
+  static constexpr int pitch = tc_sort_pitch<tc_short_threads(Kind), tc_short_keys>();
+  tc_short_key_of<T> keys[tc_short_rows(Kind) * pitch];
+  unsigned short places[tc_short_rows(Kind) * pitch];
+};
+
+/// A row of `length` elements, `Count` neighbours a thread. Behind its end stand the largest keys,
+/// and no element comes after them. Threads load and store what is beside each other.
+template <bool Descending, int Threads, int Count, class T, class Out, class Places, class Memory>
+TC_FN void tc_short_sort(const T *in, Out out, Places places, long long start, int length,
+                         Memory &memory) {
+  using Key = tc_short_key_of<T>;
+  const int lane = static_cast<int>(threadIdx.x) % Threads,
+            row = static_cast<int>(threadIdx.x) / Threads;
+  // As tc_row_sort cuts the memory.
+  Key *keys = memory.keys + row * tc_sort_pitch<Threads, Count>();
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k) {
+    const int i = k * Threads + lane;
+    keys[tc_sort_slot(i)] = i < length ? tc_short_key<Descending>(in[start + i]) : ~Key(0);
+  }
+  tc_meet(Threads);
+  Key x[Count];
+  unsigned short at[Count];
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k)
+    x[k] = keys[tc_sort_slot(lane * Count + k)];
+  tc_row_sort<false, true, Threads, tc_radix_threads / Threads>(
+      x, at, reinterpret_cast<unsigned char *>(memory.keys));
+  unsigned short *were = memory.places + row * tc_sort_pitch<Threads, Count>();
+  TC_BARRIER();
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k)
+    were[tc_sort_slot(lane * Count + k)] = at[k];
+  tc_meet(Threads);
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k) {
+    const int i = k * Threads + lane;
+    if (i < length) {
+      const int was = were[tc_sort_slot(i)];
+      if constexpr (tc_radix_asked<Out>::value)
+        tc_radix_put(out, start + i, in[start + was]);
+      tc_radix_put(places, start + i, was);
+    }
+  }
+}
+
+/// Threads a row, and rows of a block, as the kind says; rows.parts is how many rows there are. Those
+/// behind the last one sort nothing.
+template <bool Descending, int Kind, class T, class Out, class Places>
+TC_FN void tc_short_rows_sort(const T *in, Out out, Places places, const tc_radix_rows &rows,
+                              tc_short_memory<T, Kind> &memory) {
+  constexpr int threads = tc_short_threads(Kind);
+  const long long row = static_cast<long long>(blockIdx.x) * tc_short_rows(Kind) +
+                        static_cast<int>(threadIdx.x) / threads;
+  const int all = static_cast<int>(rows.length), length = row < rows.parts ? all : 0;
+  const long long start = row < rows.parts ? row * rows.length : 0;
+  if (all <= threads * tc_short_keys / 4)
+    tc_short_sort<Descending, threads, tc_short_keys / 4>(in, out, places, start, length, memory);
+  else if (all <= threads * tc_short_keys / 2)
+    tc_short_sort<Descending, threads, tc_short_keys / 2>(in, out, places, start, length, memory);
+  else
+    tc_short_sort<Descending, threads, tc_short_keys>(in, out, places, start, length, memory);
+}
+/// The same by one thread for each block, which goes through its rows.
+template <bool Descending, int Kind, class T, class Out, class Places>
+TC_FN void tc_short_rows_sort_alone(const T *in, Out out, Places places,
+                                    const tc_radix_rows &rows) {
+  constexpr int most = tc_short_length(Kind);
+  const int length = static_cast<int>(rows.length);
+  for (int r = 0; r < tc_short_rows(Kind); ++r) {
+    const long long row = static_cast<long long>(blockIdx.x) * tc_short_rows(Kind) + r;
+    if (row >= rows.parts)
+      return;
+    const T *x = in + row * rows.length;
+    tc_short_key_of<T> keys[most];
+    unsigned short at[most];
+    for (int i = 0; i < length; ++i)
+      keys[i] = tc_short_key<Descending>(x[i]);
+    tc_sort_alone<false, true>(keys, at, length);
+    for (int i = 0; i < length; ++i) {
+      if constexpr (tc_radix_asked<Out>::value)
+        tc_radix_put(out, row * rows.length + i, x[at[i]]);
+      tc_radix_put(places, row * rows.length + i, static_cast<int>(at[i]));
     }
   }
 }

@@ -2,6 +2,14 @@
 // launches and for the texts that are launched.
 #pragma once
 
+#ifndef TC_CONSTEXPR
+#ifdef __CUDACC__ // NVRTC takes no function of the host alone
+#define TC_CONSTEXPR constexpr __host__ __device__
+#else
+#define TC_CONSTEXPR constexpr
+#endif
+#endif
+
 constexpr int tc_radix_bits = 8, tc_radix_digits = 256; // of a pass
 constexpr int tc_radix_threads = 256;                   // of a block: one a digit
 constexpr int tc_radix_warps = tc_radix_threads / 32;
@@ -15,3 +23,12 @@ constexpr int tc_radix_scan_round =
     tc_radix_scan_threads / tc_radix_scan_digits * tc_radix_scan_parts; // parts of a block at once
 // Or a block a row, a thread a digit of all its parts, so many at a time: of rows of few parts.
 constexpr int tc_radix_few_parts = 128, tc_radix_parts_at_once = 16;
+
+// Rows whose length a launch finds to be short enough are sorted whole by threads of one block: as
+// few as hold them, up to tc_short_keys elements each. A kernel for each of three numbers of
+// threads, of which one runs, and none of the others above.
+constexpr int tc_short_kinds = 3, tc_short_keys = 16;
+TC_CONSTEXPR int tc_short_threads(int kind) { return kind == 0 ? 8 : kind == 1 ? 64 : tc_radix_threads; }
+/// Elements of the longest row.
+TC_CONSTEXPR int tc_short_length(int kind) { return tc_short_threads(kind) * tc_short_keys; }
+TC_CONSTEXPR int tc_short_rows(int kind) { return tc_radix_threads / tc_short_threads(kind); }

@@ -1,5 +1,8 @@
-"""Resampling stays an operator while a graph is traced for tsc. PyTorch's own Python implementations write it as lookups
-of each neighbour, whose gradients are as many additions at run-time indices; tsc has a kernel for either."""
+"""What a few operators are while a graph is traced for tsc.
+
+Resampling stays an operator: PyTorch's own Python implementations write it as lookups of each neighbour, whose gradients
+are as many additions at run-time indices; tsc has a kernel for either. A norm by mean squares over sizes that are symbols is
+written out: on a GPU PyTorch's operator takes no symbols, and numbers that are none would stand in the graph."""
 import contextlib
 import threading
 
@@ -37,6 +40,16 @@ def _shape_of_gradient(gradient, output_size, input_size, *_):
     return gradient.new_empty(input_size).contiguous(memory_format=format)
 
 
+def _rms_norm(x, normalized_shape, weight=None, eps=None):
+    operator = _aten.rms_norm.default
+    if not any(isinstance(size, torch.SymInt) for size in normalized_shape):
+        return operator._op_dk(_KEYS[1], x, normalized_shape, weight, eps)
+    wide = x.to(torch._prims_common.get_computation_dtype(x.dtype))
+    eps = torch.finfo(wide.dtype).eps if eps is None else eps
+    y = wide * torch.rsqrt(wide.square().mean(list(range(-len(normalized_shape), 0)), True) + eps)
+    return (y if weight is None else y * weight).to(x.dtype)
+
+
 def _replace(overload, kernels):
     _hidden.append((overload, overload.py_kernels))
     overload.py_kernels = kernels
@@ -52,6 +65,9 @@ def _hide():
         _replace(packet.vec, {**packet.vec.py_kernels, **dict.fromkeys(_KEYS, _of_sizes(packet.default))})
         backward = getattr(_aten, name + "_backward").default
         _replace(backward, {_META: _shape_of_gradient, **backward.py_kernels})
+    norm = getattr(getattr(_aten, "rms_norm", None), "default", None)
+    if norm is not None:
+        _replace(norm, {**norm.py_kernels, **dict.fromkeys(_KEYS, _rms_norm)})
 
 
 def _show():
