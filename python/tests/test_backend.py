@@ -440,7 +440,7 @@ class Training(Case):
             return lambda x: F.interpolate(x * 1.5, mode=mode, **options).sin()
 
         ways = [enlarged("nearest", scale_factor=2), enlarged("bilinear", scale_factor=2.0), enlarged("bicubic", size=(9, 11)),
-                enlarged("nearest-exact", size=(5, 4)), enlarged("bilinear", size=(3, 8), align_corners=True)]
+                enlarged("bilinear", scale_factor=1.5), enlarged("nearest-exact", size=(5, 4)), enlarged("bilinear", size=(3, 8), align_corners=True)]
         kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
         for f in ways:
             for dynamic in (False, True):
@@ -457,6 +457,37 @@ class Training(Case):
         eager = torch.compile(ways[1], backend="aot_eager")
         x = torch.randn(2, 3, 5, 7)
         self.assert_same(eager(x), ways[1](x), rtol=1e-4, atol=1e-5)
+
+    def test_norms_over_symbols_are_traced_for_a_gpu(self):
+        """PyTorch's operator of a GPU takes no symbols: in their place numbers that are none came into the graph."""
+        from torch._dispatch.python import enable_python_dispatcher
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+        from tsc import _tracing
+        mode = FakeTensorMode(shape_env=ShapeEnv())
+
+        def fake(*sizes):
+            context = StatelessSymbolicContext([DimDynamic.DYNAMIC] * len(sizes))
+            tensor = mode.from_tensor(torch.empty(*sizes, dtype=torch.bfloat16, device="meta"), symbolic_context=context)
+            tensor.fake_device = torch.device("cuda:0")
+            return tensor
+
+        def norm(x, w):
+            return F.rms_norm(x, x.shape[-1:], w)
+
+        x, w = fake(10, 30), fake(30)
+        with mode, enable_python_dispatcher(), _tracing.kept():
+            targets = {str(node.target) for node in make_fx(norm)(x, w).graph.nodes}
+        self.assertIn("aten.rsqrt.default", targets)
+        self.assertNotIn("aten._fused_rms_norm.default", targets)
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            torch._dynamo.reset()
+            g = self.compiled(norm, dynamic=True)
+            for rows, width in ((5, 7), (3, 64)):
+                x, w = torch.randn(rows, width, dtype=dtype), torch.randn(width, dtype=dtype)
+                self.assert_same(g(x, w), norm(x, w), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+        self.all_compiled()
 
     def test_batch_normalization_counts(self):
         torch.manual_seed(0)

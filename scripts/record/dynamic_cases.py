@@ -1,7 +1,7 @@
 """Records graphs with dynamic shapes from PyTorch, each run with several sizes, for tests/cases/dynamic,
-tests/cases/dynamic_operators and tests/cases/dynamic_models.
+tests/cases/dynamic_operators, tests/cases/dynamic_rows and tests/cases/dynamic_models.
 
-    python3 scripts/record/dynamic_cases.py [dynamic | dynamic_operators | dynamic_models]...
+    python3 scripts/record/dynamic_cases.py [dynamic | dynamic_operators | dynamic_rows | dynamic_models]...
 
 Needs torch and safetensors; tsc and its tests need neither. Writes, per family, tests/cases/FAMILY.zip, which holds
 (case_archive.py; scripts/cases unpacks it)
@@ -318,6 +318,39 @@ class Arithmetic(torch.nn.Module):
                 z(n & 6), z(n | 1), z((n & 1) + (n << 2) + (n >> 1)), z(n % 3), z(n**2), x.roll(n // 2), torch.zeros(n // 2 + 1).roll(n - 1))
 
 
+class Columns(torch.nn.Module):
+    """Sums along a dimension whose neighbours are not neighbours in memory."""
+
+    def forward(self, x):
+        x = x.permute(0, 3, 1, 2)
+        return x.mean(2), x.float().amax(2)
+
+
+class Ordered(torch.nn.Module):
+    """Rows in order, stable both ways, and the middle of them."""
+
+    def forward(self, x):
+        values, places = torch.sort(x, dim=-1, stable=True)
+        halves, last_first = torch.sort(x.half(), dim=-1, descending=True, stable=True)
+        return values, places, halves, last_first, torch.argsort((x * 2).nan_to_num(5).int(), dim=-1, descending=True, stable=True), x.median(-1).values
+
+
+class First(torch.nn.Module):
+    """A few elements of rows that may be long."""
+
+    def forward(self, x):
+        largest, where = torch.topk(x, 5)
+        least, there = torch.topk(x, 3, largest=False)
+        return largest, where, least, there
+
+
+class Counted(torch.nn.Module):
+    """Histograms and running sums."""
+
+    def forward(self, x):
+        return torch.histc(x, 10, -2, 2), (x > 0).cumsum(1), x.flatten().cumsum(0)
+
+
 def runs(make, *sizes):
     return [make(*size) for size in sizes]
 
@@ -372,6 +405,23 @@ def operators():
     columns = lambda n, m: (r(n, m).bfloat16(),)
     yield "half_columns", HalfColumns(), columns(5000, 256), ({0: auto, 1: auto},), runs(columns, (300, 24), (41, 67), (3, 5))
     yield "whole_ranges", WholeRanges(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
+
+
+def rows():
+    """Rows and columns, short and long, whose number and length are symbols."""
+    g = torch.Generator().manual_seed(17)
+    r = lambda *s: torch.randn(s, generator=g)
+    auto = Dim.DYNAMIC
+    images = lambda n, h, w, c: (r(n, h, w, c).bfloat16(),)
+    yield "columns", Columns(), images(13, 4, 475, 3), ({i: auto for i in range(4)},), runs(images, (3, 4, 471, 3), (2, 37, 24, 8), (2, 9, 5, 3))
+    # NaN, equal elements, zeros of both signs; rows that threads of a block share differently, and such as no block holds.
+    odd = lambda n, m: (torch.where(r(n, m) > 2, torch.nan, (r(n, m) * 2).round()),)
+    yield "ordered", Ordered(), odd(5, 300), ({0: auto, 1: auto},), runs(
+        odd, (33, 2), (9, 31), (40, 128), (7, 129), (3, 1000), (5, 1025), (2, 2049), (3, 4096), (2, 4097))
+    permutations = lambda n, m: (torch.stack([torch.randperm(m, generator=g) for _ in range(n)]).int(),)
+    yield "first", First(), permutations(2, 9001), ({0: auto, 1: Dim("m", min=5)},), runs(permutations, (3, 5), (2, 77), (2, 5000), (3, 9001))
+    numbers = lambda n, m: ((r(n, m) * 8).round() / 8,)
+    yield "counted", Counted(), numbers(500, 256), ({0: auto, 1: auto},), runs(numbers, (3, 5), (70, 256), (2, 9000))
 
 
 def models():
@@ -444,7 +494,7 @@ def write(family, cases):
 
 
 def main():
-    families = {"dynamic": cases, "dynamic_models": models, "dynamic_operators": operators}
+    families = {"dynamic": cases, "dynamic_models": models, "dynamic_operators": operators, "dynamic_rows": rows}
     for family in sys.argv[1:] or families:
         write(family, families[family])
 

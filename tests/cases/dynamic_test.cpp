@@ -55,28 +55,29 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
   throw std::runtime_error("no graph " + name);
 }
 
-/// Whole graphs, and single operators.
-void check_both(const std::function<Runner(const DynamicGraph &)> &runner) {
+/// Whole graphs, single operators, rows and columns of any number and length.
+void check_families(const std::function<Runner(const DynamicGraph &)> &runner) {
   check_graphs("dynamic", 8, runner);
   check_graphs("dynamic_operators", 14, runner);
+  check_graphs("dynamic_rows", 4, runner);
 }
 
 } // namespace
 
 TEST_CASE("dynamic graphs on reference") {
-  check_both([](const DynamicGraph &graph) -> Runner {
+  check_families([](const DynamicGraph &graph) -> Runner {
     return [&graph](const std::vector<HostTensor> &inputs) {
       return driver::run_reference(graph.compilation, inputs, graph.weights);
     };
   });
 }
 TEST_CASE("dynamic graphs on host, serial plan") {
-  check_both([](const DynamicGraph &graph) { return in_session(graph, {}); });
+  check_families([](const DynamicGraph &graph) { return in_session(graph, {}); });
 }
 TEST_CASE("dynamic graphs on host, cuda plan") {
   runtime::SessionOptions options;
   options.plan = runtime::Plan::cuda;
-  check_both([&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_families([&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   std::string why;
@@ -86,7 +87,7 @@ TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   }
   runtime::SessionOptions options;
   options.device = runtime::DeviceKind::cuda;
-  check_both([&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_families([&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 
 TEST_CASE("symbols keep their kernels: products with their neighbours, several columns an access") {

@@ -111,6 +111,10 @@ TEST_CASE("Memory that is not used yet is lent", "[engine]") {
   CHECK(same.lenders == std::vector<uint32_t>{kOwnBlock, kOwnBlock});
   CHECK(same.bytes == 2048);
   CHECK(pack(pieces, {{0, 9}, {999, 9}, {4000, 0}}).bytes == pack(pieces).bytes);
+  // Of pieces as large the one that the fullest step holds, though the other one comes first.
+  const Packing fullest = pack({{4096, 0, 4}, {4096, 4, 6}, {16384, 5, 6}}, {{4096, 9}});
+  CHECK(fullest.lenders == std::vector<uint32_t>{kOwnBlock, 0, kOwnBlock});
+  CHECK(fullest.bytes == 16384);
   size_t lent = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const std::vector<Piece> many = random_pieces(seed * 3, seed);

@@ -51,7 +51,6 @@ bool is_shallow(const std::string &name) { return name == "gpt2_train" || name =
 /// Graphs that need more memory than PyTorch does, and why.
 const std::map<std::string, std::string> &above_peak() {
   static const std::map<std::string, std::string> list = {
-      {"diffusion_block", "both terms of a sum that three kernels compute anew stay"},
       {"stem7x7", "what is pooled is stored as it lies, and then turned"},
   };
   return list;

@@ -196,24 +196,8 @@ Convolution convolution_of(const Call &call) {
   return result;
 }
 
-Expr likely_batch(Expr batch, const graph::Graph &graph) {
-  constexpr int64_t kLikely = 8, kMost = int64_t{1} << 20;
-  if (batch.is_integer())
-    return batch;
-  symbolic::Ranges likely;
-  for (const Expr symbol : symbolic::free_symbols(batch))
-    likely.set(symbol, {kLikely, kLikely});
-  for (const graph::SymbolRange &range : graph.symbols)
-    if (const int64_t value =
-            std::clamp(range.hint.value_or(kLikely), std::max<int64_t>(range.low, 0),
-                       std::max<int64_t>(range.high, 0));
-        symbolic::depends_on(batch, range.symbol))
-      likely.set(range.symbol, {value, value});
-  return Expr(std::clamp<int64_t>(symbolic::bounds(batch, likely).low, 1, kMost));
-}
-
 Convolution of_likely_batch(Convolution c, const graph::Graph &graph) {
-  c.input.layout.sizes[0] = c.result.layout.sizes[0] = likely_batch(c.batch(), graph);
+  c.input.layout.sizes[0] = c.result.layout.sizes[0] = likely_size(c.batch(), graph);
   return c;
 }
 

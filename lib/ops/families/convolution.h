@@ -1,6 +1,7 @@
 // Convolution, as both halves see it: shape rules, and the ways of computing it.
 #pragma once
 
+#include "ops/families/likely_size.h"
 #include "ops/families/windows.h"
 
 #include <optional>
@@ -27,10 +28,7 @@ struct Convolution {
 
 /// Checks the arguments against each other. Throws TSC-O048.
 Convolution convolution_of(const Call &call);
-/// As many samples as the graph says are likely (graph::SymbolRange::hint), where their number is
-/// known at run time only: what choices are made by.
-Expr likely_batch(Expr batch, const graph::Graph &graph);
-/// The same of so many samples.
+/// `c` of as many samples as are likely.
 Convolution of_likely_batch(Convolution c, const graph::Graph &graph);
 
 /// What a convolution saves if its product reads windows, channels innermost, instead of columns.

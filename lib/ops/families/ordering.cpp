@@ -7,6 +7,7 @@
 // orders (NaN above everything, -0.0 with 0.0). Equal elements stay in their order.
 #include "ops/families/ordering.h"
 
+#include "ops/families/likely_size.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -126,15 +127,17 @@ Argument positions_of(GraphBuilder &builder, Expr count, tensor::Device device) 
 }
 
 /// `keys` [rows, length] as [rows, chunks, chunk]: what fills the last chunk comes after
-/// everything.
-Argument in_chunks(GraphBuilder &builder, const Argument &keys, int64_t length, int64_t chunk) {
+/// everything, and so do chunks of nothing else, if there would be fewer than `least`.
+Argument in_chunks(GraphBuilder &builder, const Argument &keys, int64_t chunk, int64_t least = 0) {
   const TensorMeta meta = builder.meta(keys);
-  const int64_t chunks = (length + chunk - 1) / chunk, more = chunks * chunk - length;
+  const Expr length = meta.layout.sizes[1], whole = symbolic::ceil_div(length, Expr(chunk)),
+             chunks = whole.is_integer() ? whole : symbolic::maximum(whole, Expr(least)),
+             more = chunks * Expr(chunk) - length;
   Argument padded = keys;
-  if (more > 0)
+  if (!more.is_integer(0))
     padded = builder.call("aten.constant_pad_nd.default",
-                          {keys, Arguments{0, more}, largest_key(meta.dtype)});
-  return reshaped(builder, padded, {meta.layout.sizes[0], Expr(chunks), Expr(chunk)});
+                          {keys, Arguments{0, size_argument(more)}, largest_key(meta.dtype)});
+  return reshaped(builder, padded, {meta.layout.sizes[0], chunks, Expr(chunk)});
 }
 
 /// Where the chunks of [.., chunks, chunk] start: [chunks, 1].
@@ -196,27 +199,35 @@ bool groups_pay(const Sizes &sizes, size_t dim, const Window &window) {
 /// order of their first elements, so their smallest keys are the same question about a row that
 /// many times shorter. The elements of the groups found, in the order of the row, are then sorted
 /// by a block. Reads the row once, and of it again what is sorted.
-Argument first_order(GraphBuilder &builder, const Argument &keys, int64_t length, int64_t count,
+///
+/// Where the length is a symbol, groups are as `likely` wants them. What no block is known to hold
+/// in the end is sorted by digits, whole: it is the row over a group's length, or over that of
+/// several groups.
+Argument first_order(GraphBuilder &builder, const Argument &keys, int64_t likely, int64_t count,
                      bool by_groups = false) {
-  const auto sorted_positions = [&](const Argument &x) {
-    return builder.item(builder.call("tsc.sort.default", {x, 1, false, 0, count}), 1);
+  const auto sorted_positions = [&](const Argument &x, Expr window) {
+    return builder.item(
+        builder.call("tsc.sort.default", {x, 1, false, 0, size_argument(window)}), 1);
   };
-  if (length <= kLongestWhole && !by_groups)
-    return sorted_positions(keys);
-  const int64_t group = group_length(length, count), groups = (length + group - 1) / group;
-  const Expr rows = builder.meta(keys).layout.sizes[0];
-  const Argument grouped = in_chunks(builder, keys, length, group);
+  const TensorMeta meta = builder.meta(keys);
+  const Expr rows = meta.layout.sizes[0], length = meta.layout.sizes[1];
+  if (likely <= kLongestWhole && !by_groups) {
+    if (length.is_integer())
+      return sorted_positions(keys, count);
+    return slice_of(builder, sorted_positions(keys, length), 1, {0, Expr(count)});
+  }
+  const int64_t group = group_length(likely, count);
+  const Argument grouped = in_chunks(builder, keys, group, count);
   const Argument smallest = builder.call("aten.amin.default", {grouped, Arguments{-1}, false});
+  const Argument best = first_order(builder, smallest, (likely + group - 1) / group, count);
   const Argument found =
-      builder.item(builder.call("tsc.sort.default", {first_order(builder, smallest, groups, count),
-                                                     1, false, 0, count}),
-                   0);
+      builder.item(builder.call("tsc.sort.default", {best, 1, false, 0, count}), 0);
   const Argument all =
       builder.call("aten.expand.default", {builder.call("aten.unsqueeze.default", {found, -1}),
                                            sizes_argument({rows, Expr(count), Expr(group)})});
   const Argument candidates = reshaped(
       builder, builder.call("aten.gather.default", {grouped, 1, all}), {rows, Expr(count * group)});
-  const Argument places = sorted_positions(candidates);
+  const Argument places = sorted_positions(candidates, count);
   const int64_t shift = std::countr_zero(static_cast<uint64_t>(group));
   const Argument which = builder.call(
       "aten.gather.default",
@@ -279,7 +290,7 @@ Argument merged_order(GraphBuilder &builder, const Argument &keys, int64_t lengt
   chunks.count = (length + chunks.length - 1) / chunks.length;
   const Argument pair =
       builder.call("tsc.sort.default",
-                   {in_chunks(builder, keys, length, chunks.length), 2, false, 0, chunks.length});
+                   {in_chunks(builder, keys, chunks.length), 2, false, 0, chunks.length});
   const Argument starts = chunk_starts(builder, chunks.count, chunks.length, meta.device);
   chunks.keys = builder.item(pair, 0);
   chunks.were = builder.call(kAdd, {builder.item(pair, 1), starts});
@@ -357,8 +368,14 @@ Sorted sort_long(GraphBuilder &builder, const Argument &x, bool descending, cons
   const Sizes &sizes = meta.layout.sizes;
   const Expr length = sizes.back();
   const Expr last = window.first + window.count;
+  // Of rows whose length is a symbol groups find the first ones where they are likely to be too
+  // long for a block, and long beside what is wanted.
+  constexpr int64_t kLongBeside = 16;
+  const int64_t likely =
+      length.is_integer() ? length.value() : likely_size(length, builder.graph()).value();
   const bool is_first =
-      length.is_integer() && last.is_integer() && last.value() > 0 && last.value() <= kMostFirst;
+      last.is_integer() && last.value() > 0 && last.value() <= kMostFirst &&
+      (length.is_integer() || (likely > kLongestWhole && likely >= kLongBeside * last.value()));
   if (!is_first && has_digits(meta.dtype) && !merging_pays(meta)) {
     const Argument pair =
         builder.call("tsc.sort.default", {reshaped(builder, x, {rows_of(sizes), length}), 1,
@@ -371,9 +388,9 @@ Sorted sort_long(GraphBuilder &builder, const Argument &x, bool descending, cons
   }
   const Argument keys = keys_of(builder, x, descending, !length.is_integer());
   Argument order;
-  if (length.is_integer()) {
+  if (length.is_integer() || is_first) {
     const Argument of_rows = reshaped(builder, keys, {rows_of(sizes), length});
-    order = is_first ? first_order(builder, of_rows, length.value(), last.value(), true)
+    order = is_first ? first_order(builder, of_rows, likely, last.value(), true)
                      : merged_order(builder, of_rows, length.value());
     Sizes stored = sizes;
     stored.back() = builder.meta(order).layout.sizes.back();

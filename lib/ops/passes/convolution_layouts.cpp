@@ -36,7 +36,7 @@ const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
 double bytes_of(const Graph &graph, const TensorMeta &meta) {
   std::vector<Expr> sizes = meta.layout.sizes;
   if (!sizes.empty())
-    sizes[0] = likely_batch(sizes[0], graph);
+    sizes[0] = likely_size(sizes[0], graph);
   const Expr count = symbolic::numel(sizes);
   return count.is_integer() ? static_cast<double>(tensor::size_in_bytes(meta.dtype)) *
                                   static_cast<double>(count.value())
