@@ -289,7 +289,8 @@ public:
   }
 
 private:
-  static constexpr size_t kMostPieces = 500; // that are looked at; each is compared with those placed
+  static constexpr size_t kMostPieces =
+      500; // that are looked at; each is compared with those placed
   const std::vector<Piece> &pieces_;
   const std::vector<Lender> &lenders_;
   std::vector<uint32_t> by_size_;

@@ -325,9 +325,8 @@ void realize_by_policy(Context &context, TensorValue &value) {
   const bool large = cost.operations > policy.realize_opcount_threshold;
   // What a product and other nodes read is better realized once.
   if (users.size() > 1 && cost.nontrivial_reads > 1 &&
-      std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
-        return is_product(context.graph.node(user));
-      })) {
+      std::any_of(users.begin(), users.end(),
+                  [&](graph::NodeId user) { return is_product(context.graph.node(user)); })) {
     realize(context, storage);
     return;
   }

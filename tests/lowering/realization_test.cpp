@@ -180,8 +180,7 @@ TEST_CASE("a residual that is needed behind the next product is computed once") 
     if (!of_input)
       term = maker.call("aten.mm.default", {term, w});
     const NodeRef sum = maker.call("aten.add.Tensor", {x, term});
-    const NodeRef next =
-        maker.call("aten.mm.default", {maker.call("aten.exp.default", {sum}), w});
+    const NodeRef next = maker.call("aten.mm.default", {maker.call("aten.exp.default", {sum}), w});
     maker.output(read_again ? maker.call("aten.add.Tensor", {sum, next}) : next);
     if (!read_again)
       maker.output(maker.call("aten.neg.default", {sum}));
@@ -190,16 +189,14 @@ TEST_CASE("a residual that is needed behind the next product is computed once") 
   const std::string product = "op0 extern_kernels.mm buf0 f32 [64, 128] [128, 1] <- y[128, 1], "
                               "w[128, 1]\n";
   CHECK(summary(block(true, false).lower()) ==
-        product +
-            "op1 pointwise buf1 f32 [64, 128] [128, 1] <- x, buf0\n"
-            "op2 pointwise buf2 f32 [64, 128] [128, 1] <- buf1\n"
-            "op3 extern_kernels.mm buf3 f32 [64, 128] [128, 1] <- buf2[128, 1], w[128, 1]\n"
-            "op4 pointwise buf4 f32 [64, 128] [128, 1] <- buf1, buf3\n");
+        product + "op1 pointwise buf1 f32 [64, 128] [128, 1] <- x, buf0\n"
+                  "op2 pointwise buf2 f32 [64, 128] [128, 1] <- buf1\n"
+                  "op3 extern_kernels.mm buf3 f32 [64, 128] [128, 1] <- buf2[128, 1], w[128, 1]\n"
+                  "op4 pointwise buf4 f32 [64, 128] [128, 1] <- buf1, buf3\n");
   // Inputs stay in memory anyway.
   CHECK(summary(block(true, true).lower()).find("<- x, y\n") != std::string::npos);
   CHECK(summary(block(true, true).lower()).find("<- x, y, buf1\n") != std::string::npos);
   target::Policy policy = target::default_policy();
   policy.product_templates = false;
-  CHECK(summary(block(true, false).lower(policy)).find("<- x, buf0, buf2\n") !=
-        std::string::npos);
+  CHECK(summary(block(true, false).lower(policy)).find("<- x, buf0, buf2\n") != std::string::npos);
 }

@@ -22,6 +22,7 @@ const std::map<std::string, std::string> &exceptions() {
       {"convnext_tiny", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"depthwise3", "masks, addresses and conversions of nine taps and a long epilogue"},
       {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
+      {"diffusion_block", "weights of a layer norm are asked for by every row beside its elements"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"gpt2_train", "the targets of the loss are looked up by one block"},

@@ -112,9 +112,8 @@ Argument slice_of(GraphBuilder &builder, const Argument &x, size_t dim, const Wi
     return x;
   if (window.count.is_integer(1) && !window.first.is_integer()) { // a slice might end before it
     const auto d = static_cast<int64_t>(dim);
-    return builder.call(
-        "aten.unsqueeze.default",
-        {builder.call("aten.select.int", {x, d, size_argument(window.first)}), d});
+    return builder.call("aten.unsqueeze.default",
+                        {builder.call("aten.select.int", {x, d, size_argument(window.first)}), d});
   }
   return builder.call("aten.slice.Tensor",
                       {x, static_cast<int64_t>(dim), size_argument(window.first),
@@ -206,8 +205,8 @@ bool groups_pay(const Sizes &sizes, size_t dim, const Window &window) {
 Argument first_order(GraphBuilder &builder, const Argument &keys, int64_t likely, int64_t count,
                      bool by_groups = false) {
   const auto sorted_positions = [&](const Argument &x, Expr window) {
-    return builder.item(
-        builder.call("tsc.sort.default", {x, 1, false, 0, size_argument(window)}), 1);
+    return builder.item(builder.call("tsc.sort.default", {x, 1, false, 0, size_argument(window)}),
+                        1);
   };
   const TensorMeta meta = builder.meta(keys);
   const Expr rows = meta.layout.sizes[0], length = meta.layout.sizes[1];
@@ -288,9 +287,8 @@ Argument merged_order(GraphBuilder &builder, const Argument &keys, int64_t lengt
   chunks.rows = meta.layout.sizes[0];
   chunks.length = chunk_length(length);
   chunks.count = (length + chunks.length - 1) / chunks.length;
-  const Argument pair =
-      builder.call("tsc.sort.default",
-                   {in_chunks(builder, keys, chunks.length), 2, false, 0, chunks.length});
+  const Argument pair = builder.call(
+      "tsc.sort.default", {in_chunks(builder, keys, chunks.length), 2, false, 0, chunks.length});
   const Argument starts = chunk_starts(builder, chunks.count, chunks.length, meta.device);
   chunks.keys = builder.item(pair, 0);
   chunks.were = builder.call(kAdd, {builder.item(pair, 1), starts});

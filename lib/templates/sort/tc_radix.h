@@ -442,8 +442,8 @@ TC_FN void tc_short_sort(const T *in, Out out, Places places, long long start, i
   }
 }
 
-/// Threads a row, and rows of a block, as the kind says; rows.parts is how many rows there are. Those
-/// behind the last one sort nothing.
+/// Threads a row, and rows of a block, as the kind says; rows.parts is how many rows there are.
+/// Those behind the last one sort nothing.
 template <bool Descending, int Kind, class T, class Out, class Places>
 TC_FN void tc_short_rows_sort(const T *in, Out out, Places places, const tc_radix_rows &rows,
                               tc_short_memory<T, Kind> &memory) {

@@ -28,7 +28,9 @@ constexpr int tc_radix_few_parts = 128, tc_radix_parts_at_once = 16;
 // few as hold them, up to tc_short_keys elements each. A kernel for each of three numbers of
 // threads, of which one runs, and none of the others above.
 constexpr int tc_short_kinds = 3, tc_short_keys = 16;
-TC_CONSTEXPR int tc_short_threads(int kind) { return kind == 0 ? 8 : kind == 1 ? 64 : tc_radix_threads; }
+TC_CONSTEXPR int tc_short_threads(int kind) {
+  return kind == 0 ? 8 : kind == 1 ? 64 : tc_radix_threads;
+}
 /// Elements of the longest row.
 TC_CONSTEXPR int tc_short_length(int kind) { return tc_short_threads(kind) * tc_short_keys; }
 TC_CONSTEXPR int tc_short_rows(int kind) { return tc_radix_threads / tc_short_threads(kind); }
