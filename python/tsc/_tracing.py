@@ -40,14 +40,14 @@ def _shape_of_gradient(gradient, output_size, input_size, *_):
     return gradient.new_empty(input_size).contiguous(memory_format=format)
 
 
-def _rms_norm(x, normalized_shape, weight=None, eps=None):
+def _rms_norm(input, normalized_shape, weight=None, eps=None):  # noqa: A002 (as the operator names it)
     operator = _aten.rms_norm.default
     if not any(isinstance(size, torch.SymInt) for size in normalized_shape):
-        return operator._op_dk(_KEYS[1], x, normalized_shape, weight, eps)
-    wide = x.to(torch._prims_common.get_computation_dtype(x.dtype))
+        return operator._op_dk(_KEYS[1], input, normalized_shape, weight, eps)
+    wide = input.to(torch._prims_common.get_computation_dtype(input.dtype))
     eps = torch.finfo(wide.dtype).eps if eps is None else eps
     y = wide * torch.rsqrt(wide.square().mean(list(range(-len(normalized_shape), 0)), True) + eps)
-    return (y if weight is None else y * weight).to(x.dtype)
+    return (y if weight is None else y * weight).to(input.dtype)
 
 
 def _replace(overload, kernels):

@@ -292,7 +292,8 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     for (int step = own; step < steps; ++step)
       pass();
   }
-  /// The last sums alone.
+  /// The last sums alone. Not by take_last_weights: with a stage that is kept while weights are
+  /// taken, ptxas puts a wait behind each product of the short text (C7520).
   TC_MEMBER void end(int own, const float (&smaller)[2]) {
     await_values();
     take_weights(own > 1, smaller);

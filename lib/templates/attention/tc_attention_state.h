@@ -34,7 +34,7 @@ template <int Depth, int Groups, bool Masked, bool Ordered, bool Bulk> struct tc
   /// An item's first scores are started before the last one's sums are stored.
   static constexpr bool ahead = holds_query || query_slots > 1;
   /// Three groups, whose products and weights alternate anyway, run the same text at different
-  /// places: a short one is faster (depth 64 under causality: 5 to 13% of the time).
+  /// places: a short one is faster (depth 64 under causality: 2 to 12% of the time).
   static constexpr bool small = Groups == 3;
   static constexpr unsigned stage_bytes = keys * tc_group_line * blocks;
   static constexpr unsigned query_bytes = rows * tc_group_line * blocks;
