@@ -61,6 +61,51 @@ class Inference(Case):
         self.assertEqual(len(tsc.reports()), 1)
         self.all_compiled()
 
+    def test_programs_of_likely_and_of_all_sizes(self):
+        def f(x, y, count):
+            return torch.softmax(x @ y, dim=-1) * count, x.reshape(-1)[: x.shape[0] * 2], x.shape[1] + count
+
+        def ran(of_all):
+            """How often each program runs in calls of three sizes, the first of which are those of the compilation."""
+            counts = {}
+
+            def run(self, *inputs):
+                counts[self] = counts.get(self, 0) + 1
+                return call(self, *inputs)
+
+            call = tsc.program.Program.__call__
+            torch._dynamo.reset()
+            tsc.reset_reports()
+            with mock.patch.object(tsc.config, "likely_sizes", not of_all), mock.patch("tsc.program.Program.__call__", run):
+                g = self.compiled(f, dynamic=True)
+                for rows, count in ((4, 3), (4, 3), (7, 3), (4, 5), (33, 8), (4, 3)):
+                    x, y = torch.randn(rows, 8), torch.randn(8, 5)
+                    self.assert_same(g(x, y, count), f(x, y, count))
+            self.all_compiled()
+            return tsc.reports()[0].programs, sorted(counts.values())
+
+        self.assertEqual(ran(of_all=False), (2, [3, 3]))
+        self.assertEqual(ran(of_all=True), (1, [6]))
+
+    def test_no_program_of_all_sizes(self):
+        def refuse(graph, options):
+            if b'"symbols": {}' not in graph:
+                raise tsc.TscError(70, "no such sizes")
+            return compiles(graph, options)
+
+        def f(x):
+            return torch.softmax(x, -1) + 1
+
+        compiles = tsc._library.Handle.compile
+        with mock.patch("tsc._library.Handle.compile", refuse):
+            g = self.compiled(f, dynamic=True)
+            for rows in (4, 7, 4):
+                x = torch.randn(rows, 8)
+                self.assert_same(g(x), f(x))
+        report = tsc.reports()[0]
+        self.assertEqual((report.programs, len(report.fallbacks)), (1, 1))
+        self.assertIn("sizes other than", str(report))
+
     def test_ranges_of_whole_reals_over_sizes(self):
         def f(x):
             n = x.shape[0]

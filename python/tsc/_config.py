@@ -9,6 +9,9 @@ class Config:
     random: str = "tsc"
     # After each run on a GPU wait, and raise if an index or an assertion was out of range. The host always checks.
     check_runs: bool = False
+    # Where sizes are symbols (dynamic=True) there are two programs: of all sizes, and of the sizes of the call that compiles,
+    # which is the faster one and runs wherever sizes are these. False: the one of all sizes alone.
+    likely_sizes: bool = True
     # More keys of the library's options, as in {"tf32": "conv", "deterministic": True}.
     options: dict = field(default_factory=dict)
 

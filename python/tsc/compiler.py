@@ -1,6 +1,7 @@
 """An FX graph -> a callable: programs of tsc, and PyTorch for what tsc does not have."""
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch.fx.passes.split_module import split_module
@@ -79,27 +80,47 @@ def _view_call(node):
                                               **{key: a(values) for key, a in named.items()})
 
 
+class Taking:
+    """A program that takes a module's inputs: those that it reads, and tensors of the module itself."""
+
+    def __init__(self, program, inputs, guarded=()):
+        """`program`: or the error that there is instead of one. `inputs`: for each of the program's its number among the
+        module's, or None and the tensor. `guarded`: numbers of inputs whose form the caller compares before each call."""
+        self.program, self._inputs = program, inputs
+        self._are_constants_there = False  # on the program's device; not yet: compilation makes tensors without memory
+        if isinstance(program, Program):
+            program.guarded = [at for at, (i, _) in enumerate(inputs) if i is None or i in guarded]
+
+    def __call__(self, inputs):
+        if isinstance(self.program, TscError):
+            raise self.program
+        if not self._are_constants_there:
+            self._inputs = [(i, constant if i is not None else self.program.to_device(at, constant))
+                            for at, (i, constant) in enumerate(self._inputs)]
+            self._is_plain = [i for i, _ in self._inputs] == [*range(len(inputs))]
+            self._are_constants_there = True  # last: other threads may be here
+        given = inputs if self._is_plain else [constant if i is None else inputs[i] for i, constant in self._inputs]
+        return self.program(*given)
+
+
 class Compiled:
     """A module of which every node is tsc's. Takes and gives what the module does, as a list."""
 
-    def __init__(self, module, converter, program, on_refusal=None, guarded=()):
-        """`on_refusal`: told of the error where the program does not take sizes; the module then runs in eager mode.
-        `guarded`: positions of inputs whose form the caller compares before each call."""
-        self.program = program
+    def __init__(self, module, converter, program, on_refusal=None, guarded=(), likely=(None, {})):
+        """`program`: for all sizes, or the error that there is instead; None where nothing is computed. `on_refusal`: told of
+        the error where it does not take sizes; the module then runs in eager mode. `guarded`: positions of inputs whose form
+        the caller compares before each call. `likely`: a program for some symbols' values alone, and these values, by names."""
         self._module, self._on_refusal = module, on_refusal
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         positions = {n: i for i, n in enumerate(placeholders)}
-        self._inputs = []
-        for node in converter.inputs:
-            if node in positions:
-                self._inputs.append((positions[node], None))
-            else:
-                self._inputs.append((None, converter.constants[node]))
-        self._is_plain = self._inputs == [(i, None) for i in range(len(placeholders))]
-        if program is not None:
-            program.guarded = [at for at, (i, _) in enumerate(self._inputs)
-                               if i is None or (i in guarded and self._is_static(placeholders[i].meta.get("val")))]
+        read = [(positions.get(node), converter.constants.get(node)) for node in converter.inputs]
+        watched = [i for i in guarded if self._is_static(placeholders[i].meta.get("val"))]
+        self._program = program and Taking(program, read, watched)
+        # Inputs that are numbers, and that the program of likely sizes has in itself.
+        fixed = {i for i, n in enumerate(placeholders) if isinstance(n.meta.get("val"), torch.SymInt) and _symbols_in(n.meta["val"]) <= likely[1].keys()}
+        self._likely_program = likely[0] and Taking(likely[0], [one for one in read if one[0] not in fixed], watched)
         self._symbols = self._find_symbols(placeholders)
+        self._likely = [(*self._symbols[name], number) for name, number in likely[1].items()]
         # What runs decide: {symbol's name or node: (output, dimension)}; behind the outputs stand those that none of them tells.
         self._decided = {}
         for i, node in enumerate(converter.outputs):
@@ -115,7 +136,6 @@ class Compiled:
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
         self._views, self._constants = converter.views, converter.constants
-        self._are_constants_there = False  # on the program's device; not yet: compilation makes tensors without memory
         self._are_as_expected = False  # what the program gives lies as PyTorch's results do, in each call
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
 
@@ -167,21 +187,19 @@ class Compiled:
     def __call__(self, *inputs):
         values = {name: inputs[i] if d is None else inputs[i].shape[d] for name, (i, d) in self._symbols.items()}
         outputs = []
-        if self.program is not None:
-            if not self._are_constants_there:
-                self._inputs = [(i, constant if i is not None else self.program.to_device(at, constant))
-                                for at, (i, constant) in enumerate(self._inputs)]
-                self._are_constants_there = True
-            given = inputs if self._is_plain else [constant if i is None else inputs[i] for i, constant in self._inputs]
+        if self._program is not None:
+            is_likely = self._likely_program is not None and \
+                all((inputs[i] if d is None else inputs[i].shape[d]) == number for i, d, number in self._likely)
+            program = self._likely_program if is_likely else self._program
             try:
-                tensors = self.program(*given)
+                tensors = program(inputs)
             except TscError as error:
                 if self._on_refusal is None or not getattr(error, "is_of_sizes", False):
                     raise
                 self._on_refusal(error)
                 return self._module(*inputs)
             if self._decided:
-                values.update({name: self.program.number(i, tensors[i]) if d is None else tensors[i].shape[d]
+                values.update({name: program.program.number(i, tensors[i]) if d is None else tensors[i].shape[d]
                                for name, (i, d) in self._decided.items()})
                 tensors = tensors[:self._count]
             if self._are_as_expected:
@@ -239,23 +257,63 @@ class Compiler:
         self.report.fallbacks.append(_report.Fallback([n if isinstance(n, str) else n.name for n in nodes], target,
                                                       code, message.strip().splitlines()[0] if message else ""))
 
-    def _program(self, module, converter, graph):
+    def _likely_sizes(self, module):
+        """{symbol's name: the number that it is in the call which compiles}: what inputs say, for a program of these sizes
+        alone. Sizes of an export are an example's, and many different ones are what it has symbols for."""
+        if not config.likely_sizes or self.report.kind == "export":
+            return {}
+        told = {}
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                told.update({name: value.node.hint for name, (_, value) in _symbols_told_by(node.meta.get("val")).items()})
+        return {name: int(number) for name, number in told.items() if isinstance(number, int)}
+
+    def _programs(self, module, converter, graph):
+        """The program of all sizes, or the error where only the other one can be made; and the one of likely sizes with
+        them, or (None, {}). Errors: TscError."""
         device = _device_of(converter)
-        program = Program(Handle.compile(graph, _options(device)), device)
-        self.report.programs += 1
+        likely = self._likely_sizes(module)
+
+        def compiled(text):
+            return Program(Handle.compile(text, _options(device)), device)
+
+        def compiled_for_likely():
+            try:
+                return compiled(Converter(module, fixed=likely).convert())
+            except (CannotConvert, TscError) as error:
+                _report.log.info("no program for likely sizes: %s", error)
+                return None
+
+        # At the same time: sizes that change later are not waited for.
+        with ThreadPoolExecutor(1) as other:
+            fixed = other.submit(compiled_for_likely) if likely else None
+            try:
+                program = compiled(graph)
+            except TscError as error:
+                if not fixed or not fixed.result():
+                    raise
+                program = TscError(error.status, f"sizes other than {likely}: {error}")
+                program.is_of_sizes = True
+                self._note(_calls(module), "", "", str(program))
+            fixed = fixed and fixed.result()
         self.report.compiled_nodes += len(_calls(module))
-        for name, key in (("kernels", "kernels"), ("library_calls", "library_calls"),
-                          ("kernels_from_cache", "from_cache")):
-            setattr(self.report, name, getattr(self.report, name) + program.description[key])
-        return program
+        for one in (program, fixed):
+            if not isinstance(one, Program):
+                continue
+            self.report.programs += 1
+            for name, key in (("kernels", "kernels"), ("library_calls", "library_calls"),
+                              ("kernels_from_cache", "from_cache")):
+                setattr(self.report, name, getattr(self.report, name) + one.description[key])
+        return program, (fixed, likely if fixed else {})
 
     def _whole(self, module, is_all):
-        """The module as one program; `is_all`: it is the whole graph. Errors: CannotConvert, TscError."""
+        """The module as one program, or two of different sizes; `is_all`: it is the whole graph. Errors: CannotConvert,
+        TscError."""
         converter = Converter(module)
         graph = converter.convert()
         if not (converter.outputs or converter.numbers or converter.reals) and not any(n.is_impure() for n in _calls(module)):
             return Compiled(module, converter, None)
-        program = self._program(module, converter, graph)
+        program, likely = self._programs(module, converter, graph)
 
         def note(error):
             """Sizes that Dynamo's symbols allow and the program does not."""
@@ -265,7 +323,7 @@ class Compiler:
         is_bound = self.report.kind == "export" or \
             self.report.kind == "backward" and any(drops_weights(n) for n in _calls(module))
         return Compiled(module, converter, program, None if is_bound else note,
-                        self._guarded if is_all else ())
+                        self._guarded if is_all else (), likely)
 
     def _refused(self, module):
         """Nodes that PyTorch has to run, noted with their reasons; None: all of them."""

@@ -31,11 +31,13 @@ def _own_name(symbol):
     return symbol.name
 
 
-def expression_of(value, name_of=_own_name):
-    """Text over symbols of a SymInt, or the int that it is."""
+def expression_of(value, name_of=_own_name, fixed=None):
+    """Text over symbols of a SymInt, or the int that it is where symbols are the numbers that `fixed` has for their names."""
     if isinstance(value, int):
         return int(value)
     expr = value.node.expr
+    if fixed:
+        expr = expr.subs({symbol: fixed[symbol.name] for symbol in expr.free_symbols if symbol.name in fixed})
     return int(expr) if expr.is_number else _text(expr, name_of)
 
 
@@ -265,10 +267,10 @@ def views_of_results(results):
 
 class Converter:
     """One module, whose submodules are functions that operators take. `inputs` are the placeholders, or tensors of the module itself, that the program
-    takes, in order; `outputs` its nodes that the program gives."""
+    takes, in order; `outputs` its nodes that the program gives. `fixed`: numbers that stand for symbols, by their names."""
 
-    def __init__(self, module, prefix=""):
-        self.module, self.prefix = module, prefix
+    def __init__(self, module, prefix="", fixed=None):
+        self.module, self.prefix, self.fixed = module, prefix, fixed or {}
         self.symbols = {}
         self.inputs, self.nodes, self.devices = [], [], set()
         self.outputs = []
@@ -339,7 +341,7 @@ class Converter:
 
     def _subgraph(self, node, module):
         """A function that an operator takes: a graph of its inputs alone, whose nodes are named after it."""
-        inner = Converter(module, self.prefix + node.name + "__")
+        inner = Converter(module, self.prefix + node.name + "__", self.fixed)
         inner.symbols, inner.devices, inner.given = self.symbols, self.devices, self.given
         for each in module.graph.nodes:
             if each.op == "placeholder":
@@ -376,7 +378,7 @@ class Converter:
         env = value.node.shape_env
         for symbol in value.node.expr.free_symbols:
             name = self._name_of(symbol)
-            if name in self.symbols:
+            if name in self.symbols or symbol.name in self.fixed:
                 continue
             # Sizes are not negative; what a graph reads of its data may be.
             of_data = name == symbol.name and symbol_is_type(symbol, SymT.UNBACKED_INT)
@@ -395,7 +397,7 @@ class Converter:
         if isinstance(value, int):
             return int(value)
         try:
-            text = expression_of(value, self._name_of)
+            text = expression_of(value, self._name_of, self.fixed)
         except ValueError as error:
             raise CannotConvert(node, str(error)) from None
         self._symbol(value)

@@ -75,11 +75,19 @@ def listed(path, number, device):
     return "listed", name, function, [lambda _, one=one: one for one in inputs]
 
 
-def symbols_of(inputs, which):
+def symbols_of(model, inputs, which):
     """torch.export's dynamic_shapes: of every input all sizes are symbols where the model allows it, or the first one, or none."""
+    import inspect
     import torch
+    if which == "none":
+        return None
     auto = torch.export.Dim.AUTO
-    return None if which == "none" else tuple({k: auto for k in range(x.dim() if which == "all" else min(1, x.dim()))} if isinstance(x, torch.Tensor) else None for x in inputs)
+    each = [{k: auto for k in range(x.dim() if which == "all" else min(1, x.dim()))} if isinstance(x, torch.Tensor) else None for x in inputs]
+    kinds = [p.kind for p in inspect.signature(model.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+        each[named:] = [tuple(each[named:])]
+    return tuple(each)
 
 
 def of_folder(model, inputs, symbols):
@@ -88,7 +96,7 @@ def of_folder(model, inputs, symbols):
     import torch
     import tsc
     folder = tempfile.mkdtemp()
-    torch.export.save(torch.export.export(model, tuple(inputs), dynamic_shapes=symbols_of(inputs, symbols)), folder + "/model.pt2")
+    torch.export.save(torch.export.export(model, tuple(inputs), dynamic_shapes=symbols_of(model, inputs, symbols)), folder + "/model.pt2")
     subprocess.run([os.environ["TSC"], "compile", folder + "/model.pt2", "-o", folder + "/out", "--arch=native" if inputs[0].is_cuda else "--arch=host"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     return tsc.load(folder + "/out", device="cuda" if inputs[0].is_cuda else "cpu")
@@ -143,6 +151,7 @@ class Case:
                 if way == "tsc":
                     import tsc
                     tsc.reset_reports()
+                    tsc.config.likely_sizes = not options.one_program
                     model = getattr(function, "model", None)
                     call = torch.compile(function, backend=tsc.backend, dynamic=dynamic) if model is None else of_folder(model, inputs, options.symbols)
                 else:
@@ -282,6 +291,7 @@ def main():
     parser.add_argument("--logs", default="", help="a folder of logs of operator calls")
     parser.add_argument("--workloads", default="", help="a file whose W maps names to functions that give (module, inputs)")
     parser.add_argument("--symbols", choices=("none", "first", "all"), default="none", help="which sizes of inputs are symbols when compiling")
+    parser.add_argument("--one-program", action="store_true", help="of all sizes, where sizes are symbols: what runs for sizes other than those that compiled")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="")
     parser.add_argument("--worker", type=int, default=-1)
