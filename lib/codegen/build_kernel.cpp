@@ -3,6 +3,7 @@
 #include "codegen/alignment.h"
 #include "codegen/estimate_kernel.h"
 #include "codegen/kernel_words.h"
+#include "codegen/likely_sizes.h"
 #include "codegen/precompute_sizes.h"
 #include "graph/symbol_names.h"
 #include "support/diagnostic.h"
@@ -409,6 +410,9 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   count_bytes(module, serial.graph, planned); // over the program's own symbols
   planned.estimate =
       estimate_kernel(module, cuda, planned.bytes_read, planned.bytes_written, target);
+  if (!planned.estimate.is_known)
+    planned.estimate =
+        estimate_likely(module, cuda, planned.bytes_read, planned.bytes_written, target);
   planned.origins = origins_of(module, schedule, group);
   std::vector<PrecomputedSize> computed;
   for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
@@ -428,7 +432,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_combine_parts.h");
   if (cuda.graph.look_back && cuda.graph.look_back->columns > 0)
     planned.includes.push_back("tc_combine_columns.h");
-  if (slots_across(module, cuda) > 0)
+  if (slots_across(module, cuda) > 0 || !cuda.by_lanes.empty() ||
+      (cuda.otherwise && !cuda.otherwise->by_lanes.empty()))
     planned.includes.push_back("tc_across.h");
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))

@@ -24,6 +24,9 @@ constexpr double kSecondLevel = 5500; // bytes a nanosecond from the L2 cache
 /// so many a nanosecond. Rows of 33 floats by four threads each stored 46, rows of 49 with 64-bit
 /// places 64 (H200; ncu: 67 and 81% of the L2's throughput).
 constexpr double kStoredLines = 60;
+/// Sectors of them, each time that one is written: 768 rows of 13394 numbers of 16 bits, a run of
+/// eight a lane stored one by one, took 61 us, 39 more than by neighbouring lanes (H200).
+constexpr double kStoredSectors = 110;
 /// Sectors that warps change in the L2 cache, by additions and the like, a nanosecond: 72 were by
 /// additions of 16 bytes a thread, 63 where threads lie 16 bytes apart and each adds four bytes
 /// (H200, places at random).
@@ -39,11 +42,14 @@ constexpr double kLogSumScan = 60; // an exponential and a logarithm of 1 + x, s
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
+constexpr double kQuotientOfSymbols = 20; // by one that a launch brings
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
 constexpr double kRowThread = 30, kToNeighbour = 3;
-constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
+constexpr double kBlockOfWords = 100; // ten rounds of Philox
+constexpr double kByLanes = 2;        // an element, through shared memory
+constexpr double kEndOfRow = 3;       // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
 /// Divisions and remainders that an index takes.
@@ -60,8 +66,10 @@ double quotients(Expr e) {
 
 class Estimator {
 public:
-  Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target)
+  Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target,
+            bool divides_by_symbols)
       : module_(module), plan_(plan), graph_(plan.graph), target_(target),
+        quotient_(divides_by_symbols ? kQuotientOfSymbols : kQuotient),
         rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
         elements_(graph_.varies_by_row(graph_.elements())
                       ? static_cast<double>(longest_row(graph_).value_or(0))
@@ -101,10 +109,12 @@ public:
                         scheduler::kernel_nanoseconds(target_, 0);
     const double moved_again = scheduler::kernel_nanoseconds(target_, bytes + from_memory_again_) -
                                scheduler::kernel_nanoseconds(target_, 0);
-    result.accesses = std::max({lines_ / clocks,
-                                second_level_ / kSecondLevel + stored_lines_ / kStoredLines +
-                                    changed_sectors_ / kChangedSectors,
-                                from_memory_again_ > 0 ? moved_again : 0});
+    result.accesses =
+        std::max({lines_ / clocks,
+                  second_level_ / kSecondLevel +
+                      std::max(stored_lines_ / kStoredLines, stored_sectors_ / kStoredSectors) +
+                      changed_sectors_ / kChangedSectors,
+                  from_memory_again_ > 0 ? moved_again : 0});
     if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
       instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
                        vector_ / (rows_ * elements_);
@@ -134,12 +144,14 @@ private:
   const KernelPlan &plan_;
   const KernelGraph &graph_;
   const target::Target &target_;
+  double quotient_;
   double rows_, elements_;
   int vector_;
   double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
   double second_level_ = 0;                       // bytes that warps fetch from the L2 cache
   double from_memory_again_ = 0;                  // bytes of sectors that it no longer has
   double stored_lines_ = 0;                       // requests of warps that store
+  double stored_sectors_ = 0;                     // of those
   double changed_sectors_ = 0;                    // of warps that change memory
   double instructions_ = 0, operations_ = 0;      // of threads
   double bytes_a_thread_ = 0;                     // that a thread has under way
@@ -210,9 +222,14 @@ private:
                       : !plan_.quick.empty() && plan_.quick[id] ? kQuick
                                                                 : instructions_of(graph_, value)) *
                      times;
+    if (ir::is_random(value.op)) // four share a block of words where they are drawn together
+      instructions_ +=
+          kBlockOfWords * times *
+          (draws_by_warp(plan_, id) || (vector_ % 4 == 0 && plan_.uniform[value.args[2]]) ? 0.25
+                                                                                          : 1);
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
-    instructions_ += kQuotient * quotients(value.index) * times;
+    instructions_ += quotient_ * quotients(value.index) * times;
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
         tensor::is_floating(value.dtype))
       operations_ += times;
@@ -232,7 +249,8 @@ private:
                             : std::optional<Expr>(Expr(0));
       const bool is_number = step && step->is_integer() && !is_looked_up(value, variable);
       const bool scattered = !is_number && !value.args.empty() && value.op == Op::load;
-      apart = scattered   ? kLine
+      apart = scattered                    ? kLine
+              : stores_by_lanes(plan_, id) ? size_of(value)
               : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
                           : bytes; // in pieces, mostly of neighbours
     }
@@ -267,6 +285,8 @@ private:
       instructions_ += (8 + bytes) * times;
       times *= 2;
     }
+    if (stores_by_lanes(plan_, id))
+      instructions_ += kByLanes * times;
     const double share = share_of(value);
     const double of_lines = lines ? *lines : touched(kLine),
                  of_sectors = sectors ? *sectors : touched(kSector);
@@ -274,9 +294,11 @@ private:
     lines_ += of_lines * times / kWarp * share;
     sectors_ += of_sectors * times / kWarp * share;
     const bool stores = value.op == Op::store || value.op == Op::store_reduction;
-    if (stores && value.mode == ir::StoreMode::plain)
+    if (stores && value.mode == ir::StoreMode::plain) {
       stored_lines_ += of_lines * times / kWarp * share;
-    else if (stores)
+      stored_sectors_ += of_sectors * times / kWarp * share;
+    }
+    if (stores && value.mode != ir::StoreMode::plain)
       changed_sectors_ += of_sectors * times / kWarp * share;
     if (is_read_apart(id)) {
       second_level_ += of_sectors * kSector * times / kWarp * share;
@@ -458,7 +480,7 @@ private:
     if (std::holds_alternative<TileWalk>(plan_.walk))
       instructions_ += kTileRun * runs;
     if (std::holds_alternative<FlatWalk>(plan_.walk) && graph_.element_variables.size() > 1)
-      instructions_ += 2 * kQuotient * static_cast<double>(graph_.element_variables.size() - 1) *
+      instructions_ += 2 * quotient_ * static_cast<double>(graph_.element_variables.size() - 1) *
                        runs; // which element a run starts with
     for (const PhasePlan &phase : plan_.phases) {
       for (const ValueId id : phase.row_values)
@@ -492,17 +514,26 @@ private:
       instructions_ *= lanes_of_element(*row);
     if (row && !row->columns)
       instructions_ += rows_ * threads * of_row_thread(row->threads);
+    if (column && column->threads > 1)
+      count_sharing(rows_, column->threads, 1);
     if (!loops)
       walks_ = 1;
     for (const ValueId id : plan_.row_stores)
       count(id, rows_);
   }
 
+  /// `groups` of threads that share columns, `rows` of them beside each other: those that have no
+  /// element, where they are, and what they tell one another.
+  void count_sharing(double groups, int threads, double rows) {
+    instructions_ *= std::ceil(elements_ / threads) * threads / elements_;
+    instructions_ += groups * threads * rows * of_row_thread(threads);
+  }
+
   /// Instructions of a thread, besides those for its elements: which row it has and where that
   /// lies, and what threads that share a row tell one another.
   double of_row_thread(int threads) const {
     const size_t loops = graph_.row_variables.size();
-    double count = kRowThread + (loops > 1 ? 2 * kQuotient * static_cast<double>(loops - 1) : 0);
+    double count = kRowThread + (loops > 1 ? 2 * quotient_ * static_cast<double>(loops - 1) : 0);
     for (const Value &value : graph_.values)
       if (value.op == Op::reduction || value.op == Op::scan)
         count += kToNeighbour * std::log2(threads);
@@ -554,6 +585,8 @@ private:
       in_flight(id, tiled && walk.reach[id] == Reach::window ? walk.places() * each
                                                              : kLoopsInFlight * each);
     }
+    if (walk.threads > 1)
+      count_sharing(threads, walk.threads, vector_);
     walks_ = 1;
   }
 
@@ -640,11 +673,12 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
 }
 
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
-                                        Expr written, const target::Target &target) {
+                                        Expr written, const target::Target &target,
+                                        bool divides_by_symbols) {
   const auto in = read.as_integer(), out = written.as_integer();
   if (!in || !out || target.is_host)
     return {};
-  return Estimator(module, plan, target)
+  return Estimator(module, plan, target, divides_by_symbols)
       .estimate(static_cast<double>(*in), static_cast<double>(*out));
 }
 

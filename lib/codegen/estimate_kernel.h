@@ -11,9 +11,11 @@ namespace tsc::codegen {
 /// Of a kernel over loops. `read`, `written`: bytes, each element once. Not known where sizes are
 /// symbols, for sorts (their merges are the prelude's) and for products' prologues and epilogues.
 /// Rates are the target's, latencies and instruction counts round numbers: right within a third,
-/// which is enough to tell a cliff.
+/// which is enough to tell a cliff. `divides_by_symbols`: numbers stand for symbols, by which the
+/// kernel divides.
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
-                                        Expr written, const target::Target &target);
+                                        Expr written, const target::Target &target,
+                                        bool divides_by_symbols = false);
 
 /// Instructions of a thread for a value of one element, roughly: a vector access counts as one.
 double instructions_of(const KernelGraph &graph, const Value &value);

@@ -7,10 +7,9 @@
 #include "codegen/custom_kernel.h"
 #include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
-#include "codegen/lay_out.h"
+#include "codegen/likely_sizes.h"
 #include "codegen/product_kernel.h"
 #include "codegen/sort_kernels.h"
-#include "codegen/split_rows.h"
 #include "graph/symbol_names.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -33,9 +32,9 @@ struct Part {
   const ir::Module *module = nullptr;   // the one given, or `extended`
   std::unique_ptr<ir::Module> extended; // with the buffers of partial results, if there are any
   const scheduler::Schedule *schedule = nullptr;
-  std::map<size_t, std::vector<KernelGraph>> splits; // by group: kernels in the place of one
-  std::map<size_t, SortBuffers> sorts;               // by group
-  std::map<size_t, std::string> laid_out;            // by group: why its operands are
+  std::map<size_t, InParts> parts;                     // by group: kernels in the place of one
+  std::map<size_t, SortBuffers> sorts;                 // by group
+  std::map<size_t, std::vector<BuiltKernel>> by_sizes; // by group: kernels of which some run
 };
 
 /// What the parts of a program have in common.
@@ -50,16 +49,16 @@ struct Shared {
 };
 
 Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
-               const target::Target &target) {
+               const target::Target &target, Tuning *tuning) {
   Part part;
   part.module = &module;
   part.schedule = &schedule;
   for (size_t i = 0; i < schedule.groups.size(); ++i) {
     const scheduler::Group &group = schedule.groups[i];
     const ir::Operation *sort = sort_of(module, schedule, group);
-    const bool may_split = !sort && may_split_rows(group, target),
-               may_be_laid_out = !sort && may_lay_out(module, group, target);
-    if (!sort && !may_split && !may_be_laid_out)
+    const bool divides = !sort && may_divide(module, group, target);
+    const bool has_symbols = !sort && may_build_by_sizes(module, group, target);
+    if (!sort && !divides && !has_symbols)
       continue;
     if (!part.extended) {
       part.extended = std::make_unique<ir::Module>(module);
@@ -69,14 +68,15 @@ Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
       part.sorts.emplace(i, add_sort_buffers(*part.extended, *sort));
       continue;
     }
-    auto split = may_split ? split_rows(*part.extended, group, target) : std::nullopt;
-    if (may_be_laid_out)
-      if (auto laid = lay_out(*part.extended, group, target, split ? &*split : nullptr)) {
-        split = std::move(laid->graphs);
-        part.laid_out.emplace(i, std::move(laid->why));
-      }
-    if (split)
-      part.splits.emplace(i, std::move(*split));
+    std::optional<InParts> parts;
+    if (divides)
+      parts = divide(*part.extended, group, target);
+    if (has_symbols)
+      if (auto kernels = build_by_sizes(*part.extended, schedule, group, target,
+                                        parts ? &*parts : nullptr, tuning))
+        part.by_sizes.emplace(i, std::move(*kernels));
+    if (parts)
+      part.parts.emplace(i, std::move(*parts));
   }
   return part;
 }
@@ -86,8 +86,7 @@ public:
   /// `prefix` stands before the names of the part's own buffers.
   Assembler(Shared &shared, const Part &part, std::string prefix)
       : shared_(shared), program_(shared.program), module_(*part.module), schedule_(*part.schedule),
-        target_(shared.target), splits_(part.splits), sorts_(part.sorts), laid_out_(part.laid_out),
-        prefix_(std::move(prefix)) {
+        target_(shared.target), part_(part), prefix_(std::move(prefix)) {
     buffer_of_.assign(module_.buffers.size(), -1);
   }
 
@@ -117,9 +116,7 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const target::Target &target_;
-  const std::map<size_t, std::vector<KernelGraph>> &splits_; // by group
-  const std::map<size_t, SortBuffers> &sorts_;               // by group
-  const std::map<size_t, std::string> &laid_out_;            // by group
+  const Part &part_;
   std::string prefix_;
   std::vector<int64_t> buffer_of_; // by storage
   std::vector<BufferId> returned_; // storages that a user output owns
@@ -213,30 +210,26 @@ private:
   /// Gives the next group.
   size_t add_group(size_t i) {
     const scheduler::Group &group = schedule_.groups[i];
-    const auto split = splits_.find(i);
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
         add_extern(module_.operations[schedule_.nodes[member].operation], group);
-    } else if (const auto sort = sorts_.find(i); sort != sorts_.end()) {
+    } else if (const auto sort = part_.sorts.find(i); sort != part_.sorts.end()) {
       for (BuiltKernel &kernel :
            build_sort(module_, schedule_, group, *sort_of(module_, schedule_, group), sort->second,
                       target_))
         add_kernel(std::move(kernel));
     } else if (group.node_class == scheduler::NodeClass::templated) {
       add_kernel(build_template(group));
-    } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {
-      add_kernel(build_kernel(module_, schedule_, group, target_, nullptr, shared_.tuning));
+    } else if (const auto built = part_.by_sizes.find(i); built != part_.by_sizes.end()) {
+      for (const BuiltKernel &kernel : built->second)
+        add_kernel(kernel);
     } else if (group.node_class == scheduler::NodeClass::scheduler) {
-      scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
-      apart.inplace.clear();
-      const auto laid = laid_out_.find(i);
-      for (const KernelGraph &graph : split->second) {
-        BuiltKernel built = build_kernel(module_, schedule_, graph.look_back ? group : apart,
-                                         target_, &graph, shared_.tuning);
-        if (laid != laid_out_.end() && &graph == &split->second.front())
-          built.kernel.plan += "; " + laid->second;
-        add_kernel(std::move(built));
-      }
+      const auto parts = part_.parts.find(i);
+      const bool divided = parts != part_.parts.end();
+      for (BuiltKernel &kernel : build_kernels(module_, schedule_, group, target_,
+                                               divided ? &parts->second.graphs : nullptr,
+                                               divided ? parts->second.why : "", shared_.tuning))
+        add_kernel(std::move(kernel));
     }
     return i + 1;
   }
@@ -253,7 +246,7 @@ private:
     for (; end < schedule_.groups.size() &&
            schedule_.groups[end].list == schedule_.groups[first].list;
          ++end)
-      if (splits_.count(end) == 0)
+      if (part_.parts.count(end) == 0)
         kernels.push_back(plan_kernel(module_, schedule_, schedule_.groups[end], target_));
       else
         add_group(end); // launches that wait for each other
@@ -485,7 +478,7 @@ private:
                     const std::vector<uint32_t> &results) {
     const size_t before = program_.steps.size();
     const ir::Module &module = module_.subgraphs[subgraph];
-    const Part part = make_part(module, schedule_.subgraphs[subgraph], target_);
+    const Part part = make_part(module, schedule_.subgraphs[subgraph], target_, shared_.tuning);
     Assembler(shared_, part, prefix_ + module.name + "/").add_subgraph(inputs, results);
     return static_cast<uint32_t>(program_.steps.size() - before);
   }
@@ -654,7 +647,7 @@ Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
   shared.program.archs = {options.target->name};
   if (options.target->part != options.target->name)
     shared.program.part = options.target->part;
-  const Part part = make_part(module, schedule, *options.target);
+  const Part part = make_part(module, schedule, *options.target, options.tuning);
   Assembler(shared, part, "").add_whole();
   finish_program(module, shared.inplace, shared.program);
   for (program::Assertion &assertion : shared.index_assertions)

@@ -422,9 +422,16 @@ protected:
         arguments.push_back({use(arg), dtype_of(arg)});
       if (draws_by_place(value)) // the offset is the run's
         arguments[2].text = "tc_run_offset{" + arguments[2].text + ", j}";
+      else if (draws_by_warp(plan_, id))
+        arguments[2].text =
+            "tc_held_offset{" + words_memory(id) + " + k * 8, static_cast<int>(threadIdx.x & 31u)}";
       return operation_text(value, arguments);
     }
     }
+  }
+  /// Where the words are that a warp draws by.
+  std::string words_memory(ValueId id) const {
+    return "shared.words" + std::to_string(id) + "[threadIdx.x / 32]";
   }
   /// The hyperbolic tangent that a value adds 1 to, if that is all that becomes of it.
   ValueId tangent_beside_one(ValueId id) const {
@@ -495,7 +502,8 @@ protected:
   /// Whether threads whose run lies past the end load the last one (`live` is false) and store
   /// nothing: between branches, a thread's runs would be loaded one after another.
   bool has_idle_runs() const {
-    return flat_ && flat_->guard && steps_ > 1 && !plan_.has_barriers && across_slots() == 0;
+    return flat_ && flat_->guard && steps_ > 1 && (!plan_.has_barriers || !plan_.by_warp.empty()) &&
+           across_slots() == 0;
   }
   /// Where an index counts; "": everywhere.
   std::string when_checked(const Value &value) const {

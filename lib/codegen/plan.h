@@ -196,8 +196,13 @@ struct KernelPlan {
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
   /// Exponentials and quotients whose last digits nothing shows: the fewest instructions.
   std::vector<bool> quick;
-  std::vector<bool> by_run;             // reductions that take the elements of a run together
-  std::vector<bool> summed_wider;       // sums of floats that their own precision would not do for
+  /// RowWalk: stores of neighbours one by one, which neighbouring lanes make of neighbours through
+  /// shared memory (tc_store_lanes), or none.
+  std::vector<bool> by_lanes;
+  std::vector<bool> by_run;       // reductions that take the elements of a run together
+  std::vector<bool> summed_wider; // sums of floats that their own precision would not do for
+  /// FlatWalk: draws whose words a warp computes for all of its lanes (tc_draw_words), or none.
+  std::vector<bool> by_warp;
   std::vector<Choice> choices;          // FlatWalk
   std::optional<JoinedLoops> joined;    // FlatWalk, if its one loop was several
   std::vector<Interleaved> interleaved; // FlatWalk; loads are preloaded
@@ -230,6 +235,8 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id);
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
 /// How many they are; 1 if it is alone.
 int interleaved_with(const KernelPlan &plan, ValueId id);
+bool stores_by_lanes(const KernelPlan &plan, ValueId id);
+bool draws_by_warp(const KernelPlan &plan, ValueId id);
 /// Times 16 bytes of shared memory that a warp needs for its accesses `across`; 0 if there are
 /// none.
 int slots_across(const ir::Module &module, const KernelPlan &plan);

@@ -391,6 +391,14 @@ int interleaved_with(const KernelPlan &plan, ValueId id) {
   return with == nullptr ? 1 : static_cast<int>(with->members.size());
 }
 
+bool stores_by_lanes(const KernelPlan &plan, ValueId id) {
+  return !plan.by_lanes.empty() && plan.by_lanes[id];
+}
+
+bool draws_by_warp(const KernelPlan &plan, ValueId id) {
+  return !plan.by_warp.empty() && plan.by_warp[id];
+}
+
 int slots_across(const ir::Module &module, const KernelPlan &plan) {
   constexpr int kSlot = 16;
   int slots = 0;

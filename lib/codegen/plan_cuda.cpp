@@ -308,6 +308,38 @@ void choose_divisions(KernelPlan &plan) {
 
 } // namespace
 
+namespace {
+
+/// Draws by elements of which a thread's are no neighbours: neighbouring lanes' are.
+void find_draws_by_warp(KernelPlan &plan, const FlatWalk &walk) {
+  constexpr int kWarp = 32, kFewestSteps = 2;
+  const KernelGraph &graph = plan.graph;
+  plan.by_warp.clear();
+  if (walk.vector != 1 || walk.steps < kFewestSteps || walk.block % kWarp != 0 ||
+      plan.copies != 1 || graph.reduces)
+    return;
+  Expr flat = 0, inner = 1;
+  for (size_t i = graph.element_variables.size(); i-- > 0;) {
+    flat += graph.element_variables[i] * inner;
+    inner *= graph.element_sizes[i];
+  }
+  std::vector<bool> found(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    if (!ir::is_random(value.op) || value.op == Op::rand_bits || value.dtype == DType::f64 ||
+        value.level != Level::element)
+      continue;
+    const Value &offset = graph[value.args[2]];
+    found[id] = graph[value.args[0]].level == Level::row &&
+                graph[value.args[1]].level == Level::row && offset.op == Op::index_expr &&
+                symbolic::simplify(offset.index - flat, graph.ranges).is_integer(0);
+  }
+  if (std::find(found.begin(), found.end(), true) != found.end())
+    plan.by_warp = std::move(found);
+}
+
+} // namespace
+
 void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wanted) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   const PlanChoice chosen = request.chosen();
@@ -328,6 +360,8 @@ void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wa
                   : symbolic::ceil_div(plan.graph.elements(), per_block * walk.vector);
   plan.block = walk.block;
   plan.walk = walk;
+  find_draws_by_warp(plan, walk);
+  plan.has_barriers = plan.has_barriers || !plan.by_warp.empty(); // warps wait for their lanes
   plan.description = std::to_string(walk.steps) + (walk.steps == 1 ? " run" : " runs") + " of " +
                      std::to_string(walk.vector) + " elements a thread, " +
                      access_text(module, plan, walk.vector);

@@ -138,7 +138,7 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   fill_phases(module, rows, group, true);
   plan = std::move(rows);
   finish_rows(request, plan, walk);
-  plan.has_barriers = plan.row_stores_wait;
+  plan.has_barriers = plan.row_stores_wait || !plan.by_lanes.empty(); // warps wait for their lanes
   plan.description = "pointwise by rows, " + threads_text(walk) + std::to_string(walk.steps) +
                      (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
                      " elements a thread, " + access_text(module, plan, walk.vector) +

@@ -355,6 +355,32 @@ void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) 
   walk.vector = origin->vector;
 }
 
+namespace {
+
+/// Stores whose rows start elsewhere in memory than the runs do.
+void find_stores_by_lanes(KernelPlan &plan, const RowWalk &walk) {
+  constexpr int kWarp = 32, kFewest = 4; // elements of a run
+  const KernelGraph &graph = plan.graph;
+  plan.by_lanes.clear();
+  if (walk.steps == 0 || walk.vector < kFewest || walk.columns || walk.block() % kWarp != 0 ||
+      (walk.threads % kWarp != 0 && kWarp % walk.threads != 0) ||
+      walk.order == RunOrder::by_thread || graph.element_variables.size() != 1 || graph.sorts())
+    return;
+  std::vector<bool> found(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    const auto step = symbolic::coefficient_of(value.index, graph.element_variables[0]);
+    found[id] = value.op == Op::store && value.level == Level::element &&
+                value.mode == ir::StoreMode::plain && value.args.size() == 1 &&
+                value.guard == ir::kNone && plan.access[id] == Access::element && step &&
+                step->is_integer(1);
+  }
+  if (std::find(found.begin(), found.end(), true) != found.end())
+    plan.by_lanes = std::move(found);
+}
+
+} // namespace
+
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   if (walk.rows == 1)
     walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
@@ -373,6 +399,7 @@ void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   }
   find_whole_steps(plan, walk);
   choose_by_run(plan, walk);
+  find_stores_by_lanes(plan, walk);
   plan.grid = blocks;
   plan.block = walk.block();
   plan.walk = walk;

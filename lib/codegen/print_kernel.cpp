@@ -267,6 +267,9 @@ private:
     }
     if (phase.empty())
       return;
+    for (const ValueId id : phase.elements)
+      if (draws_by_warp(plan_, id))
+        draw_words(id);
     declare_kept(phase);
     declare_accumulators(phase);
     restart_scans(phase);
@@ -280,6 +283,12 @@ private:
       for (const ValueId id : phase.run_values)
         define(id);
       print_elements(phase);
+      if (stores_lanes(phase)) { // all lanes of a warp, also those without a run
+        if (row_->guard_run)
+          close_runs(1);
+        store_lanes(phase);
+        braces -= row_->guard_run ? 1 : 0;
+      }
       close_runs(braces);
       whole_.clear();
     };
@@ -290,6 +299,15 @@ private:
     if (row_ && row_->ends_apart)
       print_runs(open_end_runs(position_of(phase)));
     finish_reductions(phase);
+  }
+  void draw_words(ValueId id) {
+    const std::string blocks = std::to_string(8 * steps_), threads = std::to_string(flat_->block);
+    shared_.push_back("tc_random_words words" + std::to_string(id) + "[" +
+                      std::to_string(flat_->block / 32) + "][" + blocks + "]");
+    line("tc_draw_words<" + blocks + ">(" + use(graph_[id].args[0]) + ", " +
+         use(graph_[id].args[1]) + ", static_cast<long long>(" + block_ + ") * " +
+         std::to_string(int64_t{flat_->block} * steps_) + " + " + thread_ + " / 32 * 32, " +
+         threads + ", " + words_memory(id) + ");");
   }
   /// A walk whose loads of several runs come before the first is used.
   void print_ahead(const PhasePlan &phase, const std::vector<ValueId> &loads) {
@@ -319,8 +337,8 @@ private:
     const auto touches = [&](ValueId id) {
       const Value &value = graph_[id];
       const bool loads = value.op == Op::load && value.args.empty();
-      return value.op == Op::set_indirect ||
-             (value.buffer != ir::kNone && !is_vector_store(id) && !loads);
+      return value.op == Op::set_indirect || (value.buffer != ir::kNone && !is_vector_store(id) &&
+                                              !stores_by_lanes(plan_, id) && !loads);
     };
     return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
            std::any_of(phase.stores.begin(), phase.stores.end(), touches);
@@ -364,7 +382,9 @@ private:
   }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
-      if (is_vector_store(id) && is_first(id))
+      if (stores_by_lanes(plan_, id))
+        stage(id, vector_);
+      else if (is_vector_store(id) && is_first(id))
         stage(id, width_of(id));
     for (const Interleaved &each : plan_.interleaved) // loads that are the warp's until now
       if (each.across && graph_[each.members.front()].op == Op::load)
@@ -407,8 +427,36 @@ private:
       close();
     accumulate_runs(phase);
     for (const ValueId id : phase.stores)
-      if (is_vector_store(id) && is_first(id))
+      if (stores_by_lanes(plan_, id))
+        line("tc_put_lane(" + staged_at(id) + ", " + lanes_memory(id) + ");");
+      else if (is_vector_store(id) && is_first(id))
         store_run(id);
+  }
+  bool stores_lanes(const PhasePlan &phase) const {
+    return std::any_of(phase.stores.begin(), phase.stores.end(),
+                       [&](ValueId id) { return stores_by_lanes(plan_, id); });
+  }
+  /// The memory that a warp's lanes store from together.
+  std::string lanes_memory(ValueId id) const {
+    return "shared.lanes" + std::to_string(id) + "[threadIdx.x / 32]";
+  }
+  void store_lanes(const PhasePlan &phase) {
+    const Expr variable = graph_.element_variables[0];
+    for (const ValueId id : phase.stores) {
+      if (!stores_by_lanes(plan_, id))
+        continue;
+      Value row = graph_[id];
+      row.index =
+          symbolic::simplify(symbolic::substitute(row.index, {{variable, Expr(0)}}), graph_.ranges);
+      shared_.push_back("alignas(16) " +
+                        std::string(storage_type(module_.buffer(row.buffer).dtype)) + " lanes" +
+                        std::to_string(id) + "[" + std::to_string(plan_.block / 32) + "][" +
+                        std::to_string(32 * vector_) + "]");
+      line("tc_store_lanes<" + std::to_string(vector_) + ", " +
+           std::to_string(std::min(32, row_->threads)) + ">(" + address(row) + ", " +
+           lanes_memory(id) + ", " + variable.spelling() + ", " + size_text(graph_.elements()) +
+           (has_idle_rows() ? ", live" : "") + ");");
+    }
   }
   std::string live(const std::string &statement) const {
     return has_idle_rows()
@@ -422,7 +470,7 @@ private:
   }
   void store_element(ValueId id) {
     const Value &value = graph_[id];
-    if (is_vector_store(id))
+    if (is_vector_store(id) || stores_by_lanes(plan_, id))
       line(staged_at(id) + "[" + place_in_access(id, vector_ > 1 ? "j" : "0") +
            "] = " + converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype) + ";");
     else

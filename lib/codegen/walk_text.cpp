@@ -101,7 +101,8 @@ bool WalkText::has_shared() const {
   const bool scans = graph_.scans_end_phases &&
                      std::any_of(graph_.values.begin(), graph_.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
-  return tile_ || scans || across_slots() > 0 || (window_ && window_->threads > 1) ||
+  return tile_ || scans || across_slots() > 0 || !plan_.by_lanes.empty() ||
+         !plan_.by_warp.empty() || (window_ && window_->threads > 1) ||
          (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
 }
 

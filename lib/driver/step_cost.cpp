@@ -8,6 +8,8 @@ using Number = std::function<double(symbolic::Expr)>;
 
 Cost cost_of(const program::Kernel &kernel, const target::Target &target, const Number &number) {
   Cost cost;
+  if (number(kernel.cuda.grid[0]) == 0)
+    return cost;
   cost.bytes = number(kernel.bytes_read) + number(kernel.bytes_written);
   cost.nanoseconds = kernel.estimate.is_known
                          ? kernel.estimate.planned() + scheduler::kernel_nanoseconds(target, 0)

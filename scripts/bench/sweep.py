@@ -86,7 +86,7 @@ def symbols_of(model, inputs, which):
     kinds = [p.kind for p in inspect.signature(model.forward).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
-        each[named:] = [tuple(each[named:])]
+        each[named:] = [tuple(each[named:])] if each[named:] else []
     return tuple(each)
 
 

@@ -77,3 +77,32 @@ TC_FN void tc_store_across(T *p, const tc_value<T> (&x)[V], tc_bytes16 (&scratch
   for (int i = 0; i < u.count; ++i)
     tc_put(first + i * lanes + lane, u.at[i]);
 }
+
+/// A lane's run into what the warp stores together (tc_store_lanes).
+template <int V, class T, int Elements>
+TC_FN void tc_put_lane(const tc_value<T> (&x)[V], T (&scratch)[Elements]) {
+  tc_pieces<T, V> u;
+  u.vector = tc_packer<T, V>::apply(x);
+  auto *own = reinterpret_cast<typename tc_pieces<T, V>::piece *>(scratch) +
+              static_cast<int>(threadIdx.x & 31u) * u.count;
+  TC_UNROLL
+  for (int i = 0; i < u.count; ++i)
+    own[i] = u.at[i];
+}
+/// Stores the runs that groups of W neighbouring lanes have put, neighbouring lanes neighbouring
+/// elements: what starts anywhere in memory is no vector, and lane by lane each element would be a
+/// sector that is written again. The lane's run starts at element `at` of `count` behind `row`;
+/// what lies outside is not stored. All lanes of the warp call it.
+template <int V, int W, class T, int Elements, class Index, class Count>
+TC_FN void tc_store_lanes(T *row, const T (&scratch)[Elements], Index at, Count count,
+                          bool live = true) {
+  const int lane = static_cast<int>(threadIdx.x & 31u), own = lane % W;
+  __syncwarp(0xffffffffu);
+  TC_UNROLL
+  for (int i = 0; i < V; ++i) {
+    const Index element = at + (i * W + own - own * V);
+    if (live && element >= 0 && element < count)
+      row[element] = scratch[(lane - own) * V + i * W + own];
+  }
+  __syncwarp(0xffffffffu);
+}

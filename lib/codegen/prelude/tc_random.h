@@ -9,7 +9,7 @@
 
 #include "tc_math.h"
 
-struct tc_random_words {
+struct alignas(16) tc_random_words {
   unsigned at[4];
 };
 
@@ -48,6 +48,38 @@ TC_FN long long operator>>(tc_run_offset offset, int by) {
   return (offset.base >> by) + (offset.j >> by);
 }
 TC_FN int operator&(tc_run_offset offset, int bits) { return offset.j & bits; }
+
+/// Offset base + lane, base being a multiple of 32, of an element whose neighbours are those of the
+/// warp's other lanes: the blocks of words of all 32 are there (tc_draw_words).
+struct tc_held_offset {
+  const tc_random_words *blocks;
+  int lane;
+};
+TC_FN const tc_random_words *operator>>(tc_held_offset offset, int by) {
+  return offset.blocks + (offset.lane >> by);
+}
+TC_FN int operator&(tc_held_offset offset, int bits) { return offset.lane & bits; }
+TC_FN tc_random_words tc_random_block(long long, long long, const tc_random_words *block) {
+  return *block;
+}
+TC_FN unsigned tc_random_word(long long, long long, tc_held_offset offset) {
+  return offset.blocks[offset.lane >> 2].at[offset.lane & 3];
+}
+/// The blocks of words for the elements of a warp, 32 neighbours in each of `Blocks / 8` steps:
+/// each lane computes as many as any other, and no two the same. `first`: the first element's
+/// offset; `apart`: offsets from one step to the next; both multiples of 4. All lanes call it.
+template <int Blocks>
+TC_FN void tc_draw_words(long long seed, long long stream, long long first, int apart,
+                         tc_random_words (&words)[Blocks]) {
+  TC_UNROLL
+  for (int i = 0; i < Blocks; i += 32) {
+    const int block = i + static_cast<int>(threadIdx.x & 31u);
+    if (Blocks % 32 == 0 || block < Blocks)
+      words[block] = tc_random_block(
+          seed, stream, (first + static_cast<long long>(block / 8) * apart) / 4 + block % 8);
+  }
+  __syncwarp(0xffffffffu);
+}
 
 template <class Offset>
 TC_FN unsigned tc_random_word(long long seed, long long stream, Offset offset) {
