@@ -89,7 +89,9 @@ TC_FN void tc_part_scan(T (&x)[Count], T *scratch, tc_look_back<Total, Threads /
   static_assert(warps > 1, "one warp listens to its group, the others to groups");
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   T base[Count / Run];
-  const T total = tc_scan_runs<Op, 32, Run>(x, base);
+  [[maybe_unused]] bool sums = false;
+  [[maybe_unused]] T largest = T();
+  const T total = tc_scan_costly<Op, 32, Run>(x, base, sums, largest);
   if (lane == 31)
     scratch[warp] = total;
   if constexpr (!tc_is_costly<Op>) // `base` is no longer needed, and more blocks fit
@@ -129,6 +131,12 @@ TC_FN void tc_part_scan(T (&x)[Count], T *scratch, tc_look_back<Total, Threads /
   for (int i = 1; i < warps; ++i)
     before = Op::apply(look_back.before[i], before);
   start = Op::apply(static_cast<T>(before), start);
+  if constexpr (tc_sums_exponentials<Op, T>) {
+    if (sums) {
+      tc_take_logarithms<Run>(x, base, start, largest);
+      return;
+    }
+  }
   if constexpr (tc_is_costly<Op>) {
     TC_UNROLL
     for (int k = 0; k < Count / Run; ++k)

@@ -377,6 +377,60 @@ TC_FN T tc_scan_runs(T (&x)[Count], T (&base)[Count / Run]) {
   }
   return total;
 }
+/// Whether a scan may go on with sums of exponentials of distances from the largest element, which
+/// takes an exponential and a logarithm an element; combining two takes as many, for each step of
+/// the scan.
+template <class Op, class T> constexpr bool tc_sums_exponentials = false;
+template <> constexpr bool tc_sums_exponentials<tc_logsumexp, float> = true;
+
+/// x becomes exponentials of distances from the group's largest element, if no group of the warp
+/// has elements so far apart that those of the smallest are lost, no NaN and no infinity; else
+/// false, and x stays.
+template <int Width, int Count> TC_FN bool tc_take_exponentials(float (&x)[Count], float &largest) {
+  constexpr float kApart = 60.0f;
+  float low = TC_INF, high = -TC_INF;
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i) {
+    high = tc_maximum(high, x[i]);
+    low = x[i] > -TC_INF && x[i] < low ? x[i] : low; // no sum shows what is no more than 0
+  }
+  TC_UNROLL
+  for (int distance = Width / 2; distance > 0; distance /= 2) {
+    high = tc_maximum(high, __shfl_xor_sync(0xffffffffu, high, distance));
+    low = tc_minimum(low, __shfl_xor_sync(0xffffffffu, low, distance));
+  }
+  if (!__all_sync(0xffffffffu, high - low < kApart))
+    return false;
+  largest = high;
+  const float base = high > -TC_INF ? high : 0.0f;
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i)
+    x[i] = tc_exp(x[i] - base);
+  return true;
+}
+/// Logarithms of what such sums and `start`, a logarithm of what comes before, add up to.
+template <int Run, int Count>
+TC_FN void tc_take_logarithms(float (&x)[Count], const float (&base)[Count / Run], float start,
+                              float largest) {
+  const float highest = tc_maximum(start, largest);
+  const float top = highest == -TC_INF ? 0.0f : highest;
+  const float before = start == top ? 1.0f : tc_exp(start - top);
+  const float share = largest == top ? 1.0f : tc_exp(largest - top);
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i)
+    x[i] = top + tc_log(tc_fma(share, base[i / Run] + x[i], before));
+}
+/// tc_scan_runs, by sums where those do (`sums`).
+template <class Op, int Width, int Run, int Count, class T>
+TC_FN T tc_scan_costly(T (&x)[Count], T (&base)[Count / Run], bool &sums, T &largest) {
+  if constexpr (tc_sums_exponentials<Op, T>) {
+    sums = tc_take_exponentials<Width>(x, largest);
+    if (sums)
+      return largest + tc_log(tc_scan_runs<tc_sum, Width, Run>(x, base));
+  }
+  return tc_scan_runs<Op, Width, Run>(x, base);
+}
+
 /// What comes before each run goes into its elements.
 template <class Op, int Run, int Count, class T>
 TC_FN void tc_add_to_runs(T (&x)[Count], const T (&base)[Count / Run]) {
@@ -402,18 +456,25 @@ TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
     return;
   }
   T base[Count / Run];
-  [[maybe_unused]] const T total = tc_scan_runs<Op, width, Run>(x, base);
+  [[maybe_unused]] bool sums = false;
+  [[maybe_unused]] T largest = T(), start = Op::template identity<T>();
+  [[maybe_unused]] const T total = tc_scan_costly<Op, width, Run>(x, base, sums, largest);
   if constexpr (warps > 1) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x % 32 == 31)
       scratch[warp] = total;
     TC_BARRIER();
-    T start = Op::template identity<T>();
     for (int i = warp / warps * warps; i < warp; ++i)
       start = Op::apply(start, scratch[i]);
     TC_UNROLL
-    for (int k = 0; k < Count / Run; ++k)
+    for (int k = 0; k < Count / Run && !sums; ++k)
       base[k] = Op::apply(start, base[k]);
+  }
+  if constexpr (tc_sums_exponentials<Op, T>) {
+    if (sums) {
+      tc_take_logarithms<Run>(x, base, start, largest);
+      return;
+    }
   }
   tc_add_to_runs<Op, Run>(x, base);
 }

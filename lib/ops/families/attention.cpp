@@ -2,6 +2,8 @@
 // decompose_attention turns into matrix products and a softmax in f32.
 #include "ops/families/attention.h"
 
+#include "ops/families/likely_size.h"
+
 #include "ops/families/attention_dropout.h"
 #include "ops/families/draws.h"
 #include "ops/table/pointwise_rules.h"
@@ -412,11 +414,14 @@ bool fits_one_kernel(const Call &call, const AttentionKernels &kernels) {
 
 /// The parts of a call that fits one kernel: 1: a kernel for few queries and its result, 0: the one
 /// for many; none: products.
-std::optional<int64_t> parts_of(const Call &call, const AttentionKernels &kernels) {
+std::optional<int64_t> parts_of(const Call &call, const AttentionKernels &kernels,
+                                const Graph &graph) {
   const AttentionParts &parts = kernels.parts;
   const Shapes shapes = shapes_of(call);
-  const auto known = [](Expr size, int64_t guess) {
-    return size.is_integer() ? static_cast<long long>(size.value()) : guess;
+  const auto known = [&](Expr size, long long guess) {
+    return size.is_integer() || has_likely_size(size, graph)
+               ? static_cast<long long>(likely_size(size, graph).value())
+               : guess;
   };
   const Sizes &heads = shapes.batch, &key_heads = shapes.key_batch;
   if (call.tensor("query").dtype == DType::f32) {
@@ -465,7 +470,7 @@ void choose_fused_attention(Graph &graph, const AttentionKernels &kernels) {
     const Call call(graph, graph.node(id), row.schema, ranges);
     if (!fits_one_kernel(call, kernels))
       continue;
-    const std::optional<int64_t> parts = parts_of(call, kernels);
+    const std::optional<int64_t> parts = parts_of(call, kernels, graph);
     if (!parts)
       continue;
     Node &node = graph.nodes[id];

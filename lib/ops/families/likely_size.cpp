@@ -22,4 +22,13 @@ Expr likely_size(Expr size, const graph::Graph &graph) {
   return Expr(std::clamp<int64_t>(symbolic::bounds(size, likely).low, 1, kMost));
 }
 
+bool has_likely_size(Expr size, const graph::Graph &graph) {
+  const std::vector<Expr> symbols = symbolic::free_symbols(size);
+  return std::all_of(symbols.begin(), symbols.end(), [&](Expr symbol) {
+    return std::any_of(graph.symbols.begin(), graph.symbols.end(), [&](const auto &range) {
+      return range.symbol == symbol && range.hint.has_value();
+    });
+  });
+}
+
 } // namespace tsc::ops

@@ -9,4 +9,7 @@ namespace tsc::ops {
 /// eight where it says nothing, within the symbols' ranges: 1 to 2^20.
 symbolic::Expr likely_size(symbolic::Expr size, const graph::Graph &graph);
 
+/// Whether the graph says what every symbol of `size` is likely to be.
+bool has_likely_size(symbolic::Expr size, const graph::Graph &graph);
+
 } // namespace tsc::ops
