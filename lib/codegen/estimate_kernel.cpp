@@ -38,7 +38,7 @@ constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor
 constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
-constexpr double kLogSumScan = 60; // an exponential and a logarithm of 1 + x, some twice
+constexpr double kLogSumScan = 30; // an exponential and a logarithm, and what a warp tells
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder

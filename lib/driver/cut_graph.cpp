@@ -58,6 +58,7 @@ CutGraph graph_up_to(const Graph &graph, NodeId last) {
   cut.graph = graph;
   cut.graph.nodes.resize(last + size_t{1});
   cut.graph.outputs.clear();
+  cut.graph.structure.reset(); // it is that of the outputs that were
   Argument::List results;
   for (const graph::OutputSpec &output : graph.outputs)
     if (output.kind != graph::OutputKind::user && output.value.node() &&

@@ -102,6 +102,22 @@ bool is_used_here_alone(const Context &context, graph::NodeId node) {
   }
 }
 
+/// The memory of a concatenation: that which parts are in already, or new one.
+BufferId memory_of_join(Context &context, graph::NodeId join, const Layout &layout) {
+  if (const auto found = context.joined.find(join); found != context.joined.end())
+    return found->second;
+  const graph::TensorMeta &meta = *context.graph.node(join).value->tensor();
+  const BufferId whole = register_buffer(context, meta.layout.sizes, meta.dtype, context.device);
+  context.module.buffers[whole].layout = layout;
+  context.module.buffers[whole].layout_kind = ir::LayoutKind::fixed;
+  return whole;
+}
+
+void put_into(Context &context, BufferId part, BufferId whole) {
+  context.module.buffers[part].view_of = whole;
+  context.module.buffers[part].aliases = {whole};
+}
+
 class Concatenation {
 public:
   Concatenation(Context &context, const ops::Call &call, std::vector<TensorValue> &tensors,
@@ -148,16 +164,11 @@ public:
       const ir::Buffer &buffer = context_.module.buffer(part);
       call.inputs.push_back({part, buffer.layout, buffer.dtype});
     }
-    const graph::TensorMeta &meta = result_meta(context_);
-    const BufferId whole =
-        register_buffer(context_, meta.layout.sizes, meta.dtype, result_device(context_));
-    context_.module.buffers[whole].layout = result_;
-    context_.module.buffers[whole].layout_kind = ir::LayoutKind::fixed;
+    const BufferId whole = memory_of_join(context_, context_.current, result_);
     register_operation(context_, std::move(call), {whole});
-    for (const BufferId part : parts) {
-      context_.module.buffers[part].view_of = whole;
-      context_.module.buffers[part].aliases = {whole};
-    }
+    for (size_t k = 0; k < parts.size(); ++k)
+      if (!is_placed(k))
+        put_into(context_, parts[k], whole);
     const TensorValue value = tensor_of_buffer(context_, whole);
     if (!turns_)
       return value;
@@ -377,8 +388,19 @@ private:
     context_.module.lists.push_back(context_.graph.node(context_.current).name);
   }
 
+  /// Whether the part is where it belongs: of several equal ones, one is.
+  bool is_placed(size_t k) const {
+    if (!tensors_[k].storage->realized())
+      return false;
+    const auto found = context_.placed.find(tensors_[k].storage->buffer);
+    return found != context_.placed.end() && found->second.join == context_.current &&
+           found->second.layout.offset == slices_[k].offset;
+  }
+
   BufferId realize_into_slice(size_t k) {
     TensorValue &tensor = tensors_[k];
+    if (is_placed(k))
+      return tensor.storage->buffer;
     if (!tensor.storage->realized() && !tensor.is_view())
       realize(context_, *tensor.storage);
     std::optional<Layout> layout = layout_in_slice(k);
@@ -399,6 +421,74 @@ private:
 
 } // namespace
 
+void plan_slices(Context &context) {
+  constexpr std::array<std::string_view, 4> kScatters = {"index_put", "scatter", "scatter_add",
+                                                         "scatter_reduce"};
+  constexpr std::array<std::string_view, 3> kReshapes = {"view", "unsqueeze", "squeeze"};
+  constexpr int64_t kAligned = 16; // bytes
+  if (context.in_place_operators ||
+      context.policy.concatenation != target::Concatenation::fewest_launches)
+    return;
+  const auto key_of = [&](graph::NodeId id) {
+    const graph::Node &node = context.graph.node(id);
+    const ops::Operator *row =
+        node.kind == graph::NodeKind::call_function ? ops::find_operator(node.target) : nullptr;
+    return row ? std::string_view(row->lowering) : std::string_view();
+  };
+  const auto is_one_of = [](std::string_view key, const auto &keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  const auto meta_of = [&](graph::NodeId id) {
+    const graph::Node &node = context.graph.node(id);
+    return node.value ? node.value->tensor() : nullptr;
+  };
+  for (graph::NodeId join = 0; join < context.graph.nodes.size(); ++join) {
+    if (key_of(join) != "cat")
+      continue;
+    const graph::Node &node = context.graph.node(join);
+    const ops::Call call(context.graph, node, ops::find_operator(node.target)->schema);
+    const graph::TensorMeta &whole = *meta_of(join);
+    const Layout &layout = whole.layout;
+    const size_t dimension = dimension_argument(call, "dim", layout.rank());
+    const graph::Argument::List &parts = *call["tensors"].list();
+    // Parts one behind the other.
+    bool fits = parts.size() > 1 && layout.is_contiguous() && layout.storage_size().is_integer();
+    for (size_t k = 0; k < dimension && fits; ++k)
+      fits = layout.sizes[k].is_integer(1);
+    Expr start = 0;
+    for (size_t i = 0; i < parts.size() && fits; ++i) {
+      graph::NodeId part = parts[i].node()->id;
+      const Expr offset = start;
+      start = start + symbolic::numel(meta_of(part)->layout.sizes);
+      while (is_one_of(key_of(part), kReshapes))
+        part = context.graph.node(part).args[0].node()->id;
+      const graph::TensorMeta *meta = meta_of(part);
+      if (!is_one_of(key_of(part), kScatters) || context.in_place.count(part) != 0 ||
+          meta->dtype != whole.dtype || !symbolic::numel(meta->layout.sizes).is_integer() ||
+          offset.value() * static_cast<int64_t>(tensor::size_in_bytes(meta->dtype)) % kAligned != 0)
+        continue;
+      PlannedSlice slice{join, tensor::contiguous_layout(meta->layout.sizes)};
+      slice.layout.offset = offset;
+      context.slices.emplace(part, std::move(slice)); // where it is a part of several, of the first
+    }
+  }
+}
+
+bool store_in_slice(Context &context, BufferId target) {
+  const auto slice = context.slices.find(context.current);
+  if (slice == context.slices.end())
+    return false;
+  const graph::NodeId join = slice->second.join;
+  const BufferId whole =
+      memory_of_join(context, join, context.graph.node(join).value->tensor()->layout);
+  context.joined.emplace(join, whole);
+  ir::Buffer &buffer = context.module.buffers[target];
+  buffer.layout = slice->second.layout;
+  buffer.layout_kind = ir::LayoutKind::non_owning;
+  put_into(context, target, whole);
+  return true;
+}
+
 std::optional<TensorValue> concatenate_in_place(Context &context, const ops::Call &call,
                                                 std::vector<TensorValue> &tensors,
                                                 size_t dimension) {
@@ -407,7 +497,7 @@ std::optional<TensorValue> concatenate_in_place(Context &context, const ops::Cal
   if (tensors.size() < 2 || symbolic::numel(sizes).is_integer(0) || context.in_place_operators)
     return std::nullopt;
   Concatenation concatenation(context, call, tensors, dimension);
-  if (!concatenation.is_wanted())
+  if (context.joined.count(context.current) == 0 && !concatenation.is_wanted())
     return std::nullopt;
   return concatenation.build();
 }

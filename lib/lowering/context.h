@@ -78,6 +78,12 @@ struct InPlaceUpdate {
   bool region_is_updated = false;
 };
 
+/// Where a part of a concatenation is stored when it is computed, before the concatenation comes.
+struct PlannedSlice {
+  graph::NodeId join = 0;
+  tensor::Layout layout; // of the part's own sizes, in the memory of all
+};
+
 /// A tensor input's memory.
 struct InputMemory {
   BufferId buffer = kNone;
@@ -104,6 +110,9 @@ struct Context {
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
   graph::NodeId current = 0;                                   // the node that is being lowered
   std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node
+  std::map<graph::NodeId, PlannedSlice> slices;                // by the part's node: plan_slices
+  std::map<graph::NodeId, BufferId> joined;                    // by join: memory that parts are in
+  std::unordered_map<BufferId, PlannedSlice> placed;           // parts that are there
   std::unordered_map<graph::NodeId, InputMemory> input_memory; // by placeholder
   std::unordered_map<BufferId, BufferId> present_buffers;      // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>

@@ -4,6 +4,7 @@
 #include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/combine_scans.h"
+#include "lowering/concatenation.h"
 #include "lowering/context.h"
 #include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
@@ -453,6 +454,7 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   Refusals refusals;
   context.in_place_operators = ops::has_ordered_operators(graph);
   plan_in_place(context);
+  plan_slices(context);
   find_lists(context);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     context.current = id;

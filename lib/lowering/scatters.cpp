@@ -3,6 +3,7 @@
 #include "ir/body.h"
 #include "lowering/build.h"
 #include "lowering/checks.h"
+#include "lowering/concatenation.h"
 #include "lowering/in_place.h"
 #include "lowering/indices.h"
 #include "lowering/realize.h"
@@ -48,8 +49,13 @@ TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter 
       !reads(context, scatter, context.module.storage_of(self.storage->buffer)))
     return tensor_of_buffer(context, mutate(context, self.storage->buffer, std::move(scatter)));
   const BufferId target = copy(context, self).storage->buffer;
-  decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
-  return tensor_of_buffer(context, mutate(context, target, std::move(scatter)));
+  const bool is_part = store_in_slice(context, target);
+  if (!is_part)
+    decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
+  const BufferId after = mutate(context, target, std::move(scatter));
+  if (is_part)
+    context.placed.emplace(after, context.slices.at(context.current));
+  return tensor_of_buffer(context, after);
 }
 
 /// The value to write, over `sizes`, in the dtype of `self`.

@@ -42,7 +42,8 @@ const char *kGraph = R"({"format": "tsc-graph", "version": 1, "nodes": [
    "args": [{"node": "c"}, {"node": "a"}]},
   {"name": "output", "op": "output", "args": [[{"node": "d"}]]}],
   "signature": {"inputs": [{"node": "x", "kind": "user"}],
-                "outputs": [{"kind": "user", "value": {"node": "d"}}]}})";
+                "outputs": [{"kind": "user", "value": {"node": "d"}}],
+                "structure": {"dict": [["scaled", "*"]]}}})";
 
 const char *kDynamic = R"({"format": "tsc-graph", "version": 1,
   "symbols": {"batch": [2, 64], "seq": [1, null]}, "nodes": [
