@@ -42,7 +42,8 @@ constexpr double kLogSumScan = 30; // an exponential and a logarithm, and what a
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
-constexpr double kQuotientOfSymbols = 20; // by one that a launch brings
+constexpr double kQuotientOfSymbols = 20,
+                 kWideQuotientOfSymbols = 100; // by one that a launch brings
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
@@ -69,7 +70,9 @@ public:
   Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target,
             bool divides_by_symbols)
       : module_(module), plan_(plan), graph_(plan.graph), target_(target),
-        quotient_(divides_by_symbols ? kQuotientOfSymbols : kQuotient),
+        quotient_(!divides_by_symbols ? kQuotient
+                  : plan.wide_index   ? kWideQuotientOfSymbols
+                                      : kQuotientOfSymbols),
         rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
         elements_(graph_.varies_by_row(graph_.elements())
                       ? static_cast<double>(longest_row(graph_).value_or(0))
@@ -527,6 +530,9 @@ private:
   void count_sharing(double groups, int threads, double rows) {
     instructions_ *= std::ceil(elements_ / threads) * threads / elements_;
     instructions_ += groups * threads * rows * of_row_thread(threads);
+    if (quotient_ != kQuotient && graph_.element_variables.size() > 1) // where an element is
+      instructions_ += groups * elements_ * 2 * quotient_ *
+                       static_cast<double>(graph_.element_variables.size() - 1);
   }
 
   /// Instructions of a thread, besides those for its elements: which row it has and where that

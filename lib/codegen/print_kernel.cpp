@@ -316,12 +316,12 @@ private:
       line(vector_type(id) + " " + vectors_[id] + "[" + std::to_string(ahead()) + "];");
     Position position = nowhere();
     mark(position, loads);
-    int braces = open_ahead(position, !phase.stores.empty());
+    int braces = open_ahead(position, !phase.stores.empty(), true);
     for (const ValueId id : loads)
       line(vectors_[id] + "[u] = " + run_load(vector_load(id), id) + ";");
     close_runs(braces);
     ahead_.insert(loads.begin(), loads.end());
-    braces = open_ahead(position_of(phase), !phase.stores.empty());
+    braces = open_ahead(position_of(phase), !phase.stores.empty(), false);
     for (const ValueId id : phase.run_values)
       if (ahead_.count(id) == 0)
         define(id);

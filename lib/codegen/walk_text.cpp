@@ -285,7 +285,14 @@ int WalkText::open_ahead_pieces(const Position &position) {
   return 1;
 }
 
-int WalkText::open_ahead(const Position &position, bool stores) {
+bool WalkText::loads_last_run(int64_t at_once) const {
+  constexpr int64_t kIterations = 4; // of a thread, all whole but one
+  const std::optional<int64_t> elements = likely_row(module_, graph_);
+  return !plan_.origin && elements && !graph_.elements().is_integer() &&
+         !graph_.varies_by_row(graph_.elements()) && *elements >= kIterations * at_once;
+}
+
+int WalkText::open_ahead(const Position &position, bool stores, bool loads) {
   line("TC_UNROLL");
   open("for (int u = 0; u < " + std::to_string(ahead()) + "; ++u)");
   if (row_ && row_->pieces > 0)
@@ -294,11 +301,16 @@ int WalkText::open_ahead(const Position &position, bool stores) {
   // Between stores, ptxas moves loads to where they are used unless a branch stands in between.
   const bool divides =
       !stores && symbolic::known_multiple_of(runs(), int64_t{threads} * ahead(), graph_.ranges);
+  const std::string run = "k + u * " + std::to_string(threads);
+  if (loads && !stores && !divides && loads_last_run(int64_t{threads} * ahead() * vector_))
+    return 1 + run_coordinates("(" + run + " < " + size_text(runs()) + " ? " + run + " : " +
+                                   size_text(runs() - Expr(1)) + ")",
+                               "", position);
   const std::string guard = row_ && row_->ends_apart
                                 ? size_text(graph_.elements() - Expr(vector_ - 1))
                             : divides ? ""
                                       : size_text(graph_.elements());
-  return 1 + run_coordinates("k + u * " + std::to_string(threads), guard, position);
+  return 1 + run_coordinates(run, guard, position);
 }
 
 int WalkText::open_end_runs(const Position &position) {

@@ -72,7 +72,13 @@ protected:
   /// Opens the loop over as many runs at a time as are loaded ahead; within it,
   /// open_ahead opens the loop over them. Each returns how many braces to close.
   int open_ahead_runs();
-  int open_ahead(const Position &position, bool stores);
+  int open_ahead(const Position &position, bool stores, bool loads);
+  /// Whether loads of what lies past the end of a loop of symbolic length may be of its last run
+  /// instead: a condition of 64 bits for each keeps ptxas from having all of them under way
+  /// (columns of any number of floats: 136 us, 76 without; of a number that is known, conditions
+  /// cost no more than loads that are not wanted). `at_once`: elements of an iteration; few of them
+  /// are not whole.
+  bool loads_last_run(int64_t at_once) const;
   /// The same where threads stay at their places in the pieces of the row (RowWalk::pieces).
   int open_ahead_pieces(const Position &position);
   Expr pieces() const; // of the row, all

@@ -205,20 +205,25 @@ private:
     return false;
   }
   /// The loop over elements whose loads are under way together: which one is at place u.
-  int open_ahead(bool uses_place) {
+  int open_ahead(bool uses_place, bool loads) {
     const bool one = graph_.element_variables.size() == 1;
     const std::string e = one ? graph_.element_variables[0].spelling() : "e",
                       threads = std::to_string(walk_.threads);
     unrolled("u", walk_.ahead);
     const bool divides = symbolic::known_multiple_of(
         graph_.elements(), int64_t{walk_.threads} * walk_.ahead, graph_.ranges);
-    if (uses_place || !divides)
-      line("const " + index_ + " " + e + " = k + u * " + threads + ";");
-    if (!divides)
+    const bool clamps = loads && !divides && loads_last_run(int64_t{walk_.threads} * walk_.ahead);
+    const std::string at = "k + u * " + threads;
+    if (clamps)
+      line("const " + index_ + " " + e + " = " + at + " < " + size_text(graph_.elements()) + " ? " +
+           at + " : " + size_text(graph_.elements() - Expr(1)) + ";");
+    else if (uses_place || !divides)
+      line("const " + index_ + " " + e + " = " + at + ";");
+    if (!divides && !clamps)
       open("if (" + e + " < " + size_text(graph_.elements()) + ")");
     if (!one && uses_place)
       decompose(graph_.element_variables, graph_.element_sizes, e);
-    return divides ? 1 : 2;
+    return divides || clamps ? 1 : 2;
   }
   int open_shared_elements(const std::vector<ValueId> &loads, const std::vector<bool> &fed) {
     const std::string count = size_text(graph_.elements());
@@ -227,12 +232,12 @@ private:
            "; k += " + std::to_string(walk_.threads * walk_.ahead) + ")");
       for (const ValueId id : loads)
         line(vector_type(id) + " " + vectors_.at(id) + "[" + std::to_string(walk_.ahead) + "];");
-      const int braces = open_ahead(true);
+      const int braces = open_ahead(true, true);
       ahead_.insert(loads.begin(), loads.end());
       for (const ValueId id : loads)
         line(vector_name(id) + " = " + run_load("tc_load_vec", id) + ";");
       close_runs(braces);
-      return 1 + open_ahead(mentions_place(fed));
+      return 1 + open_ahead(mentions_place(fed), false);
     }
     const bool one = graph_.element_variables.size() == 1;
     const std::string e = one ? graph_.element_variables[0].spelling() : "e";

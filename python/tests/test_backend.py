@@ -87,6 +87,26 @@ class Inference(Case):
         self.assertEqual(ran(of_all=False), (2, [3, 3]))
         self.assertEqual(ran(of_all=True), (1, [6]))
 
+    def test_slices_that_begin_where_a_symbol_says_are_read_there(self):
+        def f(x):
+            return x.cumsum(1) + 1
+
+        places = []
+
+        def place(self, tensor, strides, offset):
+            placed = placing(self, tensor, strides, offset)
+            places.append(placed.data_ptr() == tensor.data_ptr())
+            return placed
+
+        placing = tsc.program.Program._place
+        g = self.compiled(f, dynamic=True)
+        with mock.patch("tsc.program.Program._place", place):
+            for begin in (3, 3, 7, 4):
+                x = torch.randn(50, 37)[:, begin:begin + 24]
+                self.assert_same(g(x), f(x))
+        self.all_compiled()
+        self.assertEqual(places.count(False), 1)  # the last begins at a multiple of 16 bytes, the others 12 bytes behind one
+
     def test_no_program_of_all_sizes(self):
         def refuse(graph, options):
             if b'"symbols": {}' not in graph:

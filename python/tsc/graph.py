@@ -420,10 +420,13 @@ class Converter:
         raise CannotConvert(node, f"a value of {type(value).__name__}")
 
     def _input_value(self, node, value):
-        """As _value; a tensor that begins behind an aligned place of its storage (a slice) has that as its offset."""
+        """As _value; a tensor that begins behind an aligned place of its storage (a slice) has that as its offset, one that begins where a symbol says
+        that of the symbol's likely value: a call whose tensor begins otherwise copies it."""
         described = self._value(node, value)
         if isinstance(value, torch.Tensor) and not value.is_complex():
             begins = value.storage_offset()
+            if isinstance(begins, torch.SymInt):
+                begins = begins.node.hint
             behind = begins * value.element_size() % ALIGNMENT if isinstance(begins, int) else 0
             if behind % value.element_size() == 0 and behind:
                 described["offset"] = behind // value.element_size()
