@@ -37,15 +37,13 @@ constexpr double kShareOfL2 = 0.4;
 constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor's own cache
 constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
-// Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
-constexpr double kLogSumScan = 30; // an exponential and a logarithm, and what a warp tells
-constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
+// Of a maximum and a sum of exponentials, in a run: an element, and the run.
+constexpr double kExpSumElement = 5, kExpSumRun = 7;
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
 constexpr double kQuotientOfSymbols = 20,
                  kWideQuotientOfSymbols = 100; // by one that a launch brings
-constexpr double kWideConversion = 8;
-constexpr double kQuick = 2;    // of KernelPlan::quick
+constexpr double kQuick = 2;                   // of KernelPlan::quick
 constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
 constexpr double kRowThread = 30, kToNeighbour = 3;
 constexpr double kBlockOfWords = 100; // ten rounds of Philox
@@ -619,64 +617,7 @@ private:
   }
 };
 
-double instructions_of(Op op, bool is_wide) {
-  switch (ir::op_cost(op)) {
-  case ir::OpCost::instruction:
-    return is_wide ? 2 : 1;
-  case ir::OpCost::function:
-    return 8;
-  case ir::OpCost::angle:
-    return 40;
-  case ir::OpCost::series:
-    return 100;
-  }
-  return 1;
-}
-
 } // namespace
-
-// What is true or false stands in predicates, which several instructions share.
-double instructions_of(const KernelGraph &graph, const Value &value) {
-  if (value.op == Op::index_expr || value.dtype == DType::boolean)
-    return 0.5;
-  const auto is_product = [&](ValueId arg) { return graph[arg].op == Op::mul; };
-  const bool is_wide = value.dtype == DType::i64 || value.dtype == DType::u64;
-  switch (value.op) {
-  case Op::to_dtype:
-    // Between floats and 64-bit integers: 16 a clock and multiprocessor.
-    if (const DType from = graph[value.args[0]].dtype;
-        (is_wide && tensor::is_floating(from)) ||
-        (tensor::is_floating(value.dtype) && (from == DType::i64 || from == DType::u64)))
-      return kWideConversion;
-    return 1;
-  case Op::constant:
-    return 0;
-  case Op::add: // with its factors
-    if (tensor::is_floating(value.dtype) &&
-        (is_product(value.args[0]) || is_product(value.args[1])))
-      return 0;
-    return 1;
-  case Op::load:
-  case Op::store:
-  case Op::store_reduction:
-    return 3;
-  case Op::reduction:
-    if (value.reduction == ir::ReductionKind::online_softmax_reduce)
-      return kExpSumStep;
-    return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
-  case Op::scan: {
-    if (!value.combine)
-      return value.scan == ir::ScanKind::logsumexp ? kLogSumScan : 4;
-    double count = 0; // in its run, and with what comes before the run
-    for (const ir::CombineOp &op : value.combine.code->ops)
-      count += ir::operand_count(op.op) > 0 ? 2 * instructions_of(op.op, is_wide) : 0;
-    return count;
-  }
-  default:
-    break;
-  }
-  return instructions_of(value.op, is_wide);
-}
 
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
                                         Expr written, const target::Target &target,

@@ -422,16 +422,12 @@ protected:
         arguments.push_back({use(arg), dtype_of(arg)});
       if (draws_by_place(value)) // the offset is the run's
         arguments[2].text = "tc_run_offset{" + arguments[2].text + ", j}";
-      else if (draws_by_warp(plan_, id))
-        arguments[2].text =
-            "tc_held_offset{" + words_memory(id) + " + k * 8, static_cast<int>(threadIdx.x & 31u)}";
+      else if (draws_by_warp(plan_, id)) // tc_draw_words
+        arguments[2].text = "tc_held_offset{shared.words" + std::to_string(id) +
+                            "[threadIdx.x / 32] + k * 8, static_cast<int>(threadIdx.x & 31u)}";
       return operation_text(value, arguments);
     }
     }
-  }
-  /// Where the words are that a warp draws by.
-  std::string words_memory(ValueId id) const {
-    return "shared.words" + std::to_string(id) + "[threadIdx.x / 32]";
   }
   /// The hyperbolic tangent that a value adds 1 to, if that is all that becomes of it.
   ValueId tangent_beside_one(ValueId id) const {

@@ -300,15 +300,6 @@ private:
       print_runs(open_end_runs(position_of(phase)));
     finish_reductions(phase);
   }
-  void draw_words(ValueId id) {
-    const std::string blocks = std::to_string(8 * steps_), threads = std::to_string(flat_->block);
-    shared_.push_back("tc_random_words words" + std::to_string(id) + "[" +
-                      std::to_string(flat_->block / 32) + "][" + blocks + "]");
-    line("tc_draw_words<" + blocks + ">(" + use(graph_[id].args[0]) + ", " +
-         use(graph_[id].args[1]) + ", static_cast<long long>(" + block_ + ") * " +
-         std::to_string(int64_t{flat_->block} * steps_) + " + " + thread_ + " / 32 * 32, " +
-         threads + ", " + words_memory(id) + ");");
-  }
   /// A walk whose loads of several runs come before the first is used.
   void print_ahead(const PhasePlan &phase, const std::vector<ValueId> &loads) {
     const int loop = open_ahead_runs();
@@ -431,32 +422,6 @@ private:
         line("tc_put_lane(" + staged_at(id) + ", " + lanes_memory(id) + ");");
       else if (is_vector_store(id) && is_first(id))
         store_run(id);
-  }
-  bool stores_lanes(const PhasePlan &phase) const {
-    return std::any_of(phase.stores.begin(), phase.stores.end(),
-                       [&](ValueId id) { return stores_by_lanes(plan_, id); });
-  }
-  /// The memory that a warp's lanes store from together.
-  std::string lanes_memory(ValueId id) const {
-    return "shared.lanes" + std::to_string(id) + "[threadIdx.x / 32]";
-  }
-  void store_lanes(const PhasePlan &phase) {
-    const Expr variable = graph_.element_variables[0];
-    for (const ValueId id : phase.stores) {
-      if (!stores_by_lanes(plan_, id))
-        continue;
-      Value row = graph_[id];
-      row.index =
-          symbolic::simplify(symbolic::substitute(row.index, {{variable, Expr(0)}}), graph_.ranges);
-      shared_.push_back("alignas(16) " +
-                        std::string(storage_type(module_.buffer(row.buffer).dtype)) + " lanes" +
-                        std::to_string(id) + "[" + std::to_string(plan_.block / 32) + "][" +
-                        std::to_string(32 * vector_) + "]");
-      line("tc_store_lanes<" + std::to_string(vector_) + ", " +
-           std::to_string(std::min(32, row_->threads)) + ">(" + address(row) + ", " +
-           lanes_memory(id) + ", " + variable.spelling() + ", " + size_text(graph_.elements()) +
-           (has_idle_rows() ? ", live" : "") + ");");
-    }
   }
   std::string live(const std::string &statement) const {
     return has_idle_rows()

@@ -460,4 +460,41 @@ int WalkText::open_tile_elements(int braces, const Position &position) {
   return braces + 1;
 }
 
+void WalkText::draw_words(ValueId id) {
+  const std::string number = std::to_string(id), blocks = std::to_string(8 * steps_);
+  shared_.push_back("tc_random_words words" + number + "[" + std::to_string(flat_->block / 32) +
+                    "][" + blocks + "]");
+  line("tc_draw_words<" + blocks + ">(" + use(graph_[id].args[0]) + ", " + use(graph_[id].args[1]) +
+       ", static_cast<long long>(" + block_ + ") * " +
+       std::to_string(int64_t{flat_->block} * steps_) + " + " + thread_ + " / 32 * 32, " +
+       std::to_string(flat_->block) + ", shared.words" + number + "[threadIdx.x / 32]);");
+}
+
+bool WalkText::stores_lanes(const PhasePlan &phase) const {
+  return std::any_of(phase.stores.begin(), phase.stores.end(),
+                     [&](ValueId id) { return stores_by_lanes(plan_, id); });
+}
+
+std::string WalkText::lanes_memory(ValueId id) {
+  return "shared.lanes" + std::to_string(id) + "[threadIdx.x / 32]";
+}
+
+void WalkText::store_lanes(const PhasePlan &phase) {
+  const Expr variable = graph_.element_variables[0];
+  for (const ValueId id : phase.stores) {
+    if (!stores_by_lanes(plan_, id))
+      continue;
+    Value row = graph_[id];
+    row.index =
+        symbolic::simplify(symbolic::substitute(row.index, {{variable, Expr(0)}}), graph_.ranges);
+    shared_.push_back("alignas(16) " + std::string(storage_type(module_.buffer(row.buffer).dtype)) +
+                      " lanes" + std::to_string(id) + "[" + std::to_string(plan_.block / 32) +
+                      "][" + std::to_string(32 * vector_) + "]");
+    line("tc_store_lanes<" + std::to_string(vector_) + ", " +
+         std::to_string(std::min(32, row_->threads)) + ">(" + address(row) + ", " +
+         lanes_memory(id) + ", " + variable.spelling() + ", " + size_text(graph_.elements()) +
+         (has_idle_rows() ? ", live" : "") + ");");
+  }
+}
+
 } // namespace tsc::codegen

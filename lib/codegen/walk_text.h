@@ -79,8 +79,15 @@ protected:
   /// cost no more than loads that are not wanted). `at_once`: elements of an iteration; few of them
   /// are not whole.
   bool loads_last_run(int64_t at_once) const;
-  /// The same where threads stay at their places in the pieces of the row (RowWalk::pieces).
+  /// open_ahead where threads stay at their places in the pieces of the row (RowWalk::pieces).
   int open_ahead_pieces(const Position &position);
+  /// The words of a draw of KernelPlan::by_warp, before the walk.
+  void draw_words(ValueId id);
+  /// Whether a phase has stores of KernelPlan::by_lanes; the memory that a warp's lanes make one
+  /// from together; the stores of a step, which all lanes of the warp take part in.
+  bool stores_lanes(const PhasePlan &phase) const;
+  static std::string lanes_memory(ValueId id);
+  void store_lanes(const PhasePlan &phase);
   Expr pieces() const; // of the row, all
   /// The loads of a phase that depend on nothing but where the run is.
   std::vector<ValueId> loads_ahead(const PhasePlan &phase) const;
