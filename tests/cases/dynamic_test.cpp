@@ -4,6 +4,7 @@
 
 #include "driver/inputs.h"
 #include "driver/reference.h"
+#include "graph/read.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
@@ -109,6 +110,42 @@ TEST_CASE("symbols keep their kernels: products with their neighbours, several c
     CHECK(count("tc_product_by_groups<") >= 3);
     if (graph.name != "half_products") // of 64 channels, in steps of one
       CHECK(count("tc_windows_operand<") >= 2);
+  }
+}
+
+TEST_CASE("first elements of a number that is a symbol, and no more than rows have") {
+  for (const char *target : {"aten.topk.default", "aten.kthvalue.default"}) {
+    INFO(target);
+    const std::string text =
+        R"({"format": "tsc-graph", "version": 1, "symbols": {"n": [1, null, 4], "m": [1, null, 40], "k": [1, null, 3]},
+            "nodes": [
+          {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": ["n", "m"]}},
+          {"name": "w", "op": "placeholder", "val": {"dtype": "float32", "size": ["k"]}},
+          {"name": "y", "op": "call_function", "target": ")" +
+        std::string(target) + R"(", "args": [{"node": "x"}, {"expr": "k"}, 1]},
+          {"name": "v", "op": "call_function", "target": "operator.getitem", "args": [{"node": "y"}, 0]},
+          {"name": "s", "op": "call_function", "target": "aten.sum.default", "args": [{"node": "w"}]},
+          {"name": "output", "op": "output", "args": [[{"node": "v"}, {"node": "s"}]]}]})";
+    const driver::Compilation compilation =
+        driver::compile(graph::parse_graph(text, "first.json"), driver::CompileOptions{});
+    for (const runtime::Plan plan : {runtime::Plan::serial, runtime::Plan::cuda}) {
+      runtime::SessionOptions options;
+      options.plan = plan;
+      const auto session = runtime::Session::create(compilation.program, {}, options);
+      const auto run = [&](int64_t rows, int64_t length, int64_t count) {
+        const std::vector<HostTensor> inputs = {
+            tensor::random_tensor(tensor::DType::f32, {rows, length}, {.seed = 3}), zeros({count})};
+        const auto outputs = session->run(inputs);
+        const auto wanted = driver::run_reference(compilation, inputs, {});
+        REQUIRE(outputs[0].numel() == wanted[0].numel());
+        for (int64_t i = 0; i < outputs[0].numel(); ++i)
+          CHECK(outputs[0].get_double(i) == wanted[0].get_double(i));
+      };
+      run(4, 40, 3);
+      run(3, 9, 9);
+      run(2, 5000, 1);
+      CHECK_THROWS_AS(run(3, 9, 14), support::UserError);
+    }
   }
 }
 

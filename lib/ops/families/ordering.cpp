@@ -457,6 +457,12 @@ Sorted sort(GraphBuilder &builder, const Call &call) {
   return {in_layout(builder, sorted.values, layout), in_layout(builder, sorted.indices, layout)};
 }
 
+/// A number that is a symbol has to be no more than `length` when sizes are bound.
+void hold_to(const Call &call, Expr number, Expr length) {
+  if (call.equal_sizes() != nullptr && !symbolic::known_less_equal(number, length, call.ranges()))
+    call.equal_sizes()->emplace_back(symbolic::minimum(number, length), number);
+}
+
 Argument topk(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank(), dim = normalize_dim(call, call.integer("dim"), rank);
@@ -466,6 +472,7 @@ Argument topk(GraphBuilder &builder, const Call &call) {
               call.node().target + ": " + symbolic::print(k) + " of " + symbolic::print(length) +
                   " elements",
               "ask for as many elements as the dimension has, or fewer");
+  hold_to(call, k, length);
   const Sorted sorted = sort_dimension(builder, call, call["self"], call.integer("dim"),
                                        call.boolean("largest"), Window{0, k});
   if (rank == 0)
@@ -525,19 +532,21 @@ bool may_select(const GraphBuilder &builder, const Argument &self, size_t dim) {
 Argument kthvalue(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank(), dim = normalize_dim(call, call.integer("dim"), rank);
-  const int64_t k = call.integer("k");
-  const Expr length = rank == 0 ? Expr(1) : self.layout.sizes[dim];
-  if (k < 1 || (length.is_integer() && k > length.value()))
+  const Expr k = call.size("k"), length = rank == 0 ? Expr(1) : self.layout.sizes[dim];
+  if (symbolic::bounds(k, call.ranges()).low < 1 ||
+      (k.is_integer() && length.is_integer() && k.value() > length.value()))
     call.fail("TSC-O049",
-              call.node().target + ": element " + std::to_string(k) + " of " +
+              call.node().target + ": element " + symbolic::print(k) + " of " +
                   symbolic::print(length),
               "count from 1 to the size of the dimension");
+  hold_to(call, k, length);
   constexpr int64_t kFew = 64; // the first ones of long rows: all blocks look for them
-  const bool is_early = k <= kFew && length.is_integer() && length.value() > kLongestWhole;
+  const bool is_early = !k.is_integer() || (k.value() <= kFew && length.is_integer() &&
+                                            length.value() > kLongestWhole);
   const Sorted sorted = !is_early && may_select(builder, call["self"], dim)
-                            ? selected(builder, call["self"], dim, Selected::at, k - 1)
+                            ? selected(builder, call["self"], dim, Selected::at, k.value() - 1)
                             : sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim),
-                                             false, Window{Expr(k - 1), Expr(1)});
+                                             false, Window{k - Expr(1), Expr(1)});
   return picked(builder, call, sorted, dim, std::nullopt);
 }
 
