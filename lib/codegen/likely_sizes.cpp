@@ -134,11 +134,10 @@ public:
       value.index = symbolic::simplify(of(value.index), graph.ranges);
       fix(value.extent);
     }
-    if (graph.look_back) {
+    if (graph.look_back)
       for (Expr *e : {&graph.look_back->part, &graph.look_back->row, &graph.look_back->parts,
                       &graph.look_back->rows})
         fix(*e);
-    }
     fix(plan.grid);
     fix(plan.turns);
     if (plan.origin)
