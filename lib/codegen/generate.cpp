@@ -34,7 +34,7 @@ struct Part {
   const scheduler::Schedule *schedule = nullptr;
   std::map<size_t, InParts> parts;                     // by group: kernels in the place of one
   std::map<size_t, SortBuffers> sorts;                 // by group
-  std::map<size_t, std::vector<BuiltKernel>> by_sizes; // by group: kernels of which some run
+  std::map<size_t, std::vector<BuiltKernel>> by_sizes; // by group of symbols: its kernels
 };
 
 /// What the parts of a program have in common.
@@ -72,9 +72,8 @@ Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
     if (divides)
       parts = divide(*part.extended, group, target);
     if (has_symbols)
-      if (auto kernels = build_by_sizes(*part.extended, schedule, group, target,
-                                        parts ? &*parts : nullptr, tuning))
-        part.by_sizes.emplace(i, std::move(*kernels));
+      part.by_sizes.emplace(i, build_by_sizes(*part.extended, schedule, group, target,
+                                              parts ? &*parts : nullptr, tuning));
     if (parts)
       part.parts.emplace(i, std::move(*parts));
   }

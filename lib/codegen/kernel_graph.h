@@ -108,6 +108,13 @@ struct KernelGraph {
   const Value &operator[](ValueId id) const { return values[id]; }
   Expr rows() const { return symbolic::numel(row_sizes); }
   Expr elements() const { return symbolic::numel(element_sizes); }
+  /// Of an element, how many come before it in the order of the loops.
+  Expr place_in_order() const {
+    Expr place = 0;
+    for (size_t i = 0; i < element_variables.size(); ++i)
+      place = place * element_sizes[i] + element_variables[i];
+    return place;
+  }
   /// True of a size that not all rows share: the last of the parts that a row is divided in.
   bool varies_by_row(Expr size) const {
     return std::any_of(row_variables.begin(), row_variables.end(),

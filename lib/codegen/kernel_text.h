@@ -233,12 +233,7 @@ protected:
     const std::vector<Expr> &variables = graph_.element_variables;
     if (!flat_ || variables.size() < 2)
       return std::nullopt;
-    Expr flat = 0, inner = 1;
-    for (size_t i = variables.size(); i-- > 0;) {
-      flat = flat + variables[i] * inner;
-      inner = inner * graph_.element_sizes[i];
-    }
-    const Expr rest = symbolic::simplify(index - flat, ranges_);
+    const Expr rest = symbolic::simplify(index - graph_.place_in_order(), ranges_);
     if (std::any_of(variables.begin(), variables.end(),
                     [&](Expr variable) { return symbolic::depends_on(rest, variable); }))
       return std::nullopt;

@@ -200,6 +200,14 @@ std::optional<double> time_of(const std::vector<BuiltKernel> &kernels) {
   return time;
 }
 
+/// That no kernels in their place can undercut: what one of them moves and computes.
+double least_time_of(const std::vector<BuiltKernel> &kernels) {
+  double least = 0;
+  for (const BuiltKernel &built : kernels)
+    least = std::max(least, built.kernel.estimate.roof());
+  return kLaunch + least;
+}
+
 std::string text_of(const ir::Module &module, const Sizes &sizes) {
   std::string text;
   for (const auto &[symbol, value] : sizes)
@@ -328,29 +336,25 @@ bool may_build_by_sizes(const ir::Module &module, const scheduler::Group &group,
   return !symbols_of(module, group).empty();
 }
 
-std::optional<std::vector<BuiltKernel>> build_by_sizes(ir::Module &module,
-                                                       const scheduler::Schedule &schedule,
-                                                       const scheduler::Group &group,
-                                                       const target::Target &target,
-                                                       const InParts *parts, Tuning *tuning) {
+std::vector<BuiltKernel> build_by_sizes(ir::Module &module, const scheduler::Schedule &schedule,
+                                        const scheduler::Group &group, const target::Target &target,
+                                        const InParts *parts, Tuning *tuning) {
   constexpr double kWorth = 0.7;  // of the time before: estimates are right within a third
   constexpr double kNeeded = 1.1; // of the best time: what a symbol may cost that stays one
-  std::optional<Sizes> sizes = likely_values(module, symbols_of(module, group));
-  if (!sizes)
-    return std::nullopt;
   std::vector<BuiltKernel> any =
       build_kernels(module, schedule, group, target, parts ? &parts->graphs : nullptr,
                     parts ? parts->why : "", tuning);
+  std::optional<Sizes> sizes = likely_values(module, symbols_of(module, group));
   const std::optional<double> before = time_of(any);
-  if (!before)
-    return std::nullopt;
+  if (!sizes || !before || kWorth * *before < least_time_of(any))
+    return any;
   const auto of = [&](Sizes fixed) {
     return std::make_unique<KernelsOfSizes>(module, schedule, group, target, tuning,
                                             std::move(fixed));
   };
   std::unique_ptr<KernelsOfSizes> best = of(*sizes);
   if (!best->time || *best->time > kWorth * *before)
-    return std::nullopt;
+    return any;
   // The largest one first: batches and lengths are what changes most often.
   std::stable_sort(sizes->begin(), sizes->end(),
                    [](const auto &a, const auto &b) { return a.second > b.second; });

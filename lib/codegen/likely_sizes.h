@@ -43,17 +43,14 @@ std::optional<InParts> divide(ir::Module &module, const scheduler::Group &group,
 bool may_divide(const ir::Module &module, const scheduler::Group &group,
                 const target::Target &target);
 
-/// Of a group whose sizes are symbols: the kernels that serve any sizes, and behind them kernels
-/// for likely sizes alone, if those are estimated to take much less time at these sizes. A launch
-/// finds which sizes it has; the others' grids are 0. Sizes of which the fast kernels need no
-/// number stay symbols in them. `parts`: what `divide` gave for the group, or null. Nothing where
-/// the kernels of any sizes do, and where a symbol has no likely value. Appends buffers to
-/// `module`.
-std::optional<std::vector<BuiltKernel>> build_by_sizes(ir::Module &module,
-                                                       const scheduler::Schedule &schedule,
-                                                       const scheduler::Group &group,
-                                                       const target::Target &target,
-                                                       const InParts *parts, Tuning *tuning);
+/// The kernels of a group whose sizes are symbols: those that serve any sizes, and behind them
+/// kernels for likely sizes alone, if those are estimated to take much less time at these sizes. A
+/// launch finds which sizes it has; the others' grids are 0. Sizes of which the fast kernels need
+/// no number stay symbols in them. `parts`: what `divide` gave for the group, or null. Those of any
+/// sizes alone, too, where a symbol has no likely value. Appends buffers to `module`.
+std::vector<BuiltKernel> build_by_sizes(ir::Module &module, const scheduler::Schedule &schedule,
+                                        const scheduler::Group &group, const target::Target &target,
+                                        const InParts *parts, Tuning *tuning);
 
 /// A cheap test that fails for groups of numbers alone, and for others that build_by_sizes leaves.
 bool may_build_by_sizes(const ir::Module &module, const scheduler::Group &group,

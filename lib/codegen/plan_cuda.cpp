@@ -313,16 +313,14 @@ namespace {
 /// Draws by elements of which a thread's are no neighbours: neighbouring lanes' are.
 void find_draws_by_warp(KernelPlan &plan, const FlatWalk &walk) {
   constexpr int kWarp = 32, kFewestSteps = 2;
+  constexpr int kMostShared = 24 << 10, kElementsOfBlock = 4, kBlockBytes = 16; // of words
   const KernelGraph &graph = plan.graph;
   plan.by_warp.clear();
   if (walk.vector != 1 || walk.steps < kFewestSteps || walk.block % kWarp != 0 ||
       plan.copies != 1 || graph.reduces)
     return;
-  Expr flat = 0, inner = 1;
-  for (size_t i = graph.element_variables.size(); i-- > 0;) {
-    flat += graph.element_variables[i] * inner;
-    inner *= graph.element_sizes[i];
-  }
+  const Expr flat = graph.place_in_order();
+  int left = kMostShared / (walk.block * walk.steps / kElementsOfBlock * kBlockBytes); // draws
   std::vector<bool> found(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
@@ -330,9 +328,10 @@ void find_draws_by_warp(KernelPlan &plan, const FlatWalk &walk) {
         value.level != Level::element)
       continue;
     const Value &offset = graph[value.args[2]];
-    found[id] = graph[value.args[0]].level == Level::row &&
+    found[id] = left > 0 && graph[value.args[0]].level == Level::row &&
                 graph[value.args[1]].level == Level::row && offset.op == Op::index_expr &&
                 symbolic::simplify(offset.index - flat, graph.ranges).is_integer(0);
+    left -= found[id] ? 1 : 0;
   }
   if (std::find(found.begin(), found.end(), true) != found.end())
     plan.by_warp = std::move(found);

@@ -358,8 +358,9 @@ void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) 
 namespace {
 
 /// Stores whose rows start elsewhere in memory than the runs do.
-void find_stores_by_lanes(KernelPlan &plan, const RowWalk &walk) {
-  constexpr int kWarp = 32, kFewest = 4; // elements of a run
+void find_stores_by_lanes(const ir::Module &module, KernelPlan &plan, const RowWalk &walk) {
+  constexpr int kWarp = 32, kFewest = 4;    // elements of a run
+  constexpr int64_t kMostShared = 24 << 10; // beside what threads tell one another
   const KernelGraph &graph = plan.graph;
   plan.by_lanes.clear();
   if (walk.steps == 0 || walk.vector < kFewest || walk.columns || walk.block() % kWarp != 0 ||
@@ -367,13 +368,19 @@ void find_stores_by_lanes(KernelPlan &plan, const RowWalk &walk) {
       walk.order == RunOrder::by_thread || graph.element_variables.size() != 1 || graph.sorts())
     return;
   std::vector<bool> found(graph.values.size(), false);
+  int64_t shared = 0;
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
+    if (value.op != Op::store || value.level != Level::element ||
+        value.mode != ir::StoreMode::plain || value.args.size() != 1 || value.guard != ir::kNone ||
+        plan.access[id] != Access::element)
+      continue;
     const auto step = symbolic::coefficient_of(value.index, graph.element_variables[0]);
-    found[id] = value.op == Op::store && value.level == Level::element &&
-                value.mode == ir::StoreMode::plain && value.args.size() == 1 &&
-                value.guard == ir::kNone && plan.access[id] == Access::element && step &&
-                step->is_integer(1);
+    const int64_t bytes =
+        int64_t{walk.block()} * walk.vector *
+        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    found[id] = step && step->is_integer(1) && shared + bytes <= kMostShared;
+    shared += found[id] ? bytes : 0;
   }
   if (std::find(found.begin(), found.end(), true) != found.end())
     plan.by_lanes = std::move(found);
@@ -399,7 +406,7 @@ void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   }
   find_whole_steps(plan, walk);
   choose_by_run(plan, walk);
-  find_stores_by_lanes(plan, walk);
+  find_stores_by_lanes(request.module, plan, walk);
   plan.grid = blocks;
   plan.block = walk.block();
   plan.walk = walk;

@@ -390,11 +390,12 @@ private:
 
   /// Whether the part is where it belongs: of several equal ones, one is.
   bool is_placed(size_t k) const {
-    if (!tensors_[k].storage->realized())
+    const auto whole = context_.joined.find(context_.current);
+    if (whole == context_.joined.end() || !tensors_[k].storage->realized())
       return false;
-    const auto found = context_.placed.find(tensors_[k].storage->buffer);
-    return found != context_.placed.end() && found->second.join == context_.current &&
-           found->second.layout.offset == slices_[k].offset;
+    const BufferId part = tensors_[k].storage->buffer;
+    return context_.module.storage_of(part) == whole->second &&
+           context_.module.buffer(part).layout.offset == slices_[k].offset;
   }
 
   BufferId realize_into_slice(size_t k) {

@@ -112,7 +112,6 @@ struct Context {
   std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node
   std::map<graph::NodeId, PlannedSlice> slices;                // by the part's node: plan_slices
   std::map<graph::NodeId, BufferId> joined;                    // by join: memory that parts are in
-  std::unordered_map<BufferId, PlannedSlice> placed;           // parts that are there
   std::unordered_map<graph::NodeId, InputMemory> input_memory; // by placeholder
   std::unordered_map<BufferId, BufferId> present_buffers;      // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>

@@ -49,13 +49,9 @@ TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter 
       !reads(context, scatter, context.module.storage_of(self.storage->buffer)))
     return tensor_of_buffer(context, mutate(context, self.storage->buffer, std::move(scatter)));
   const BufferId target = copy(context, self).storage->buffer;
-  const bool is_part = store_in_slice(context, target);
-  if (!is_part)
+  if (!store_in_slice(context, target))
     decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
-  const BufferId after = mutate(context, target, std::move(scatter));
-  if (is_part)
-    context.placed.emplace(after, context.slices.at(context.current));
-  return tensor_of_buffer(context, after);
+  return tensor_of_buffer(context, mutate(context, target, std::move(scatter)));
 }
 
 /// The value to write, over `sizes`, in the dtype of `self`.

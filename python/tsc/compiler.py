@@ -277,16 +277,21 @@ class Compiler:
         def compiled(text):
             return Program(Handle.compile(text, _options(device)), device)
 
-        def compiled_for_likely():
+        def compiled_for_likely(text):
             try:
-                return compiled(Converter(module, fixed=likely).convert())
-            except (CannotConvert, TscError) as error:
+                return compiled(text)
+            except TscError as error:
                 _report.log.info("no program for likely sizes: %s", error)
                 return None
 
-        # At the same time: sizes that change later are not waited for.
+        # At the same time: sizes that change later are not waited for. The library's part alone: symbols are this thread's.
+        try:
+            text = Converter(module, fixed=likely).convert() if likely else None
+        except CannotConvert as error:
+            _report.log.info("no graph of likely sizes: %s", error)
+            text = None
         with ThreadPoolExecutor(1) as other:
-            fixed = other.submit(compiled_for_likely) if likely else None
+            fixed = other.submit(compiled_for_likely, text) if text else None
             try:
                 program = compiled(graph)
             except TscError as error:

@@ -2,10 +2,9 @@
 // decompose_attention turns into matrix products and a softmax in f32.
 #include "ops/families/attention.h"
 
-#include "ops/families/likely_size.h"
-
 #include "ops/families/attention_dropout.h"
 #include "ops/families/draws.h"
+#include "ops/families/likely_size.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"

@@ -541,9 +541,9 @@ Argument kthvalue(GraphBuilder &builder, const Call &call) {
               "count from 1 to the size of the dimension");
   hold_to(call, k, length);
   constexpr int64_t kFew = 64; // the first ones of long rows: all blocks look for them
-  const bool is_early = !k.is_integer() || (k.value() <= kFew && length.is_integer() &&
-                                            length.value() > kLongestWhole);
-  const Sorted sorted = !is_early && may_select(builder, call["self"], dim)
+  const bool selects = k.is_integer() && !(k.value() <= kFew && length.is_integer() &&
+                                           length.value() > kLongestWhole);
+  const Sorted sorted = selects && may_select(builder, call["self"], dim)
                             ? selected(builder, call["self"], dim, Selected::at, k.value() - 1)
                             : sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim),
                                              false, Window{k - Expr(1), Expr(1)});
