@@ -250,8 +250,8 @@ private:
                             : std::optional<Expr>(Expr(0));
       const bool is_number = step && step->is_integer() && !is_looked_up(value, variable);
       const bool scattered = !is_number && !value.args.empty() && value.op == Op::load;
-      apart = scattered                    ? kLine
-              : stores_by_lanes(plan_, id) ? size_of(value)
+      apart = scattered                ? kLine
+              : is_by_lanes(plan_, id) ? size_of(value)
               : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
                           : bytes; // in pieces, mostly of neighbours
     }
@@ -286,7 +286,7 @@ private:
       instructions_ += (8 + bytes) * times;
       times *= 2;
     }
-    if (stores_by_lanes(plan_, id))
+    if (is_by_lanes(plan_, id))
       instructions_ += kByLanes * times;
     const double share = share_of(value);
     const double of_lines = lines ? *lines : touched(kLine),

@@ -115,6 +115,13 @@ struct KernelGraph {
       place = place * element_sizes[i] + element_variables[i];
     return place;
   }
+  /// Of a row, how many come before it in the order of the loops.
+  Expr row_in_order() const {
+    Expr place = 0;
+    for (size_t i = 0; i < row_variables.size(); ++i)
+      place = place * row_sizes[i] + row_variables[i];
+    return place;
+  }
   /// True of a size that not all rows share: the last of the parts that a row is divided in.
   bool varies_by_row(Expr size) const {
     return std::any_of(row_variables.begin(), row_variables.end(),
@@ -146,6 +153,10 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
 /// Drops values that no store and no check needs. For whoever changes a graph, before
 /// assign_phases.
 void remove_dead_values(KernelGraph &graph);
+
+/// What is looked up and then not taken where a condition fails (samples outside of what a grid
+/// points into) is not loaded there, if whatever shares the place shares the condition.
+void guard_lookups(KernelGraph &graph);
 
 /// Of each value whether a reduction is computed from it, of any level.
 std::vector<bool> fed_values(const KernelGraph &graph);

@@ -520,7 +520,7 @@ std::vector<KernelGraph> follow(ir::Module &module, const KernelGraph &graph, co
     const auto at = static_cast<ptrdiff_t>(way.divided);
     for (std::vector<Expr> *list : {&rest.element_variables, &rest.element_sizes})
       std::rotate(list->begin(), list->begin() + at, list->begin() + at + 1);
-    result = graphs_of_parts(module, rest, rest.element_sizes[0], 1);
+    result = graphs_of_parts(module, rest, {rest.element_sizes[0], 1});
     for (KernelGraph &part : result) {
       if (part.reduces) {
         order_rows(module, part);

@@ -18,15 +18,6 @@ bool finds_position(const Value &value) {
          (value.reduction == ReductionKind::argmax || value.reduction == ReductionKind::argmin);
 }
 
-Expr flat_row(const KernelGraph &graph) {
-  Expr flat = 0, inner = 1;
-  for (size_t i = graph.row_variables.size(); i-- > 0;) {
-    flat = flat + graph.row_variables[i] * inner;
-    inner = inner * graph.row_sizes[i];
-  }
-  return flat;
-}
-
 ReductionKind reduction_of(ir::ScanKind kind) {
   switch (kind) {
   case ir::ScanKind::sum:
@@ -68,11 +59,19 @@ tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
 /// of rows, and one that merges them; then one that computes the elements, if any are stored.
 class Splitter {
 public:
-  Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length,
+  Splitter(ir::Module &module, const KernelGraph &graph, const Division &division,
            const KernelGraph *elements = nullptr)
       : module_(module), graph_(graph), elements_(elements != nullptr ? *elements : graph),
-        parts_(parts), length_(length), row_(flat_row(graph)),
-        part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
+        pieces_(division.parts), length_(division.length), row_(graph.row_in_order()),
+        piece_(is_whole_turns(division) ? Expr(0) : row_symbol(0)), parts_(1), part_(0) {
+    for (size_t loop = 0; loop < division.outer; ++loop) {
+      outer_.push_back(row_symbol(loop + 1));
+      parts_ = parts_ * graph.element_sizes[loop];
+      part_ = part_ * graph.element_sizes[loop] + outer_.back();
+    }
+    parts_ = parts_ * pieces_;
+    part_ = part_ * pieces_ + piece_;
+  }
 
   std::vector<KernelGraph> split() {
     bool stores_elements = false;
@@ -131,7 +130,10 @@ private:
 
   ir::Module &module_;
   const KernelGraph &graph_, &elements_;
-  Expr parts_, length_, row_, part_;
+  Expr pieces_, length_; // of the loop that is divided
+  Expr row_, piece_;
+  std::vector<Expr> outer_; // loops that go from part to part
+  Expr parts_, part_;       // of a row: how many, and which
   std::vector<Barrier> barriers_;
   bool has_stored_ = false; // what depends on no reduction
   /// What is computed of a row's results and asked for by its elements: computed once a row where
@@ -145,6 +147,13 @@ private:
                          [&](const Barrier &barrier) { return barrier.id == id; });
   }
 
+  /// Each part has one turn of the outer loops, the next loop being whole.
+  static bool is_whole_turns(const Division &division) {
+    return division.outer > 0 && division.parts.is_integer(1);
+  }
+  Expr row_symbol(size_t more) const {
+    return symbolic::symbol(symbolic::SymbolSort::row, graph_.row_variables.size() + more);
+  }
   BufferId add_buffer(const char *stem, DType dtype, Expr count) {
     ir::Buffer buffer;
     buffer.name = stem + std::to_string(module_.buffers.size());
@@ -286,19 +295,32 @@ private:
     KernelGraph graph = graph_;
     graph.values.clear();
     graph.stores.clear();
-    const Expr outermost = graph.element_variables[0], size = graph.element_sizes[0];
-    if (size == length_ * parts_)
+    // Outermost: neighbouring rows stay neighbours where columns are reduced.
+    const auto outer = static_cast<ptrdiff_t>(outer_.size());
+    symbolic::Substitution place;
+    for (size_t loop = 0; loop < outer_.size(); ++loop) {
+      place[graph.element_variables[loop]] = outer_[loop];
+      graph.ranges.set_size(outer_[loop], graph.element_sizes[loop]);
+    }
+    if (!piece_.is_integer()) {
+      graph.row_variables.insert(graph.row_variables.begin(), piece_);
+      graph.row_sizes.insert(graph.row_sizes.begin(), pieces_);
+      graph.ranges.set_size(piece_, pieces_);
+    }
+    graph.row_variables.insert(graph.row_variables.begin(), outer_.begin(), outer_.end());
+    graph.row_sizes.insert(graph.row_sizes.begin(), graph.element_sizes.begin(),
+                           graph.element_sizes.begin() + outer);
+    for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
+      list->erase(list->begin(), list->begin() + outer);
+    const Expr divided = graph.element_variables[0], size = graph.element_sizes[0];
+    if (size == length_ * pieces_)
       graph.element_sizes[0] = length_;
     else
-      graph.element_sizes[0] = symbolic::minimum(length_, size - part_ * length_);
+      graph.element_sizes[0] = symbolic::minimum(length_, size - piece_ * length_);
     if (!size.is_integer())
       graph.element_sizes[0] = symbolic::maximum(0, graph.element_sizes[0]);
-    graph.ranges.set_size(outermost, length_);
-    graph.ranges.set_size(part_, parts_);
-    // Outermost: neighbouring rows stay neighbours where columns are reduced.
-    graph.row_variables.insert(graph.row_variables.begin(), part_);
-    graph.row_sizes.insert(graph.row_sizes.begin(), parts_);
-    const symbolic::Substitution place = {{outermost, part_ * length_ + outermost}};
+    graph.ranges.set_size(divided, length_);
+    place[divided] = piece_ * length_ + divided;
     moved.assign(graph_.values.size(), ir::kNone);
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       if (const Barrier *barrier = earlier(id, phase)) {
@@ -320,6 +342,16 @@ private:
     assign_phases(graph);
   }
 
+  /// The place in its row of a part's first element.
+  Expr first_of_part() const {
+    Expr place = 0;
+    const std::vector<Expr> &sizes = graph_.element_sizes;
+    for (size_t loop = 0; loop < sizes.size(); ++loop)
+      place = place * sizes[loop] + (loop < outer_.size()    ? outer_[loop]
+                                     : loop == outer_.size() ? piece_ * length_
+                                                             : Expr(0));
+    return place;
+  }
   KernelGraph parts_graph(uint32_t phase) const {
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(phase, moved);
@@ -335,8 +367,7 @@ private:
       } else if (value.op == Op::scan) {
         store(graph, Op::store_reduction, barrier.partials[0], index, total(graph, value, moved));
       } else if (finds_position(value)) {
-        const Expr inside = symbolic::numel(std::span<const Expr>(graph_.element_sizes).subspan(1));
-        const ValueId first = position(graph, part_ * length_ * inside);
+        const ValueId first = position(graph, first_of_part());
         store(graph, Op::store_reduction, barrier.partials[0], index,
               item(graph, id, value.source_dtype, 0));
         store(graph, Op::store_reduction, barrier.partials[1], index,
@@ -562,14 +593,14 @@ private:
 
 } // namespace
 
-std::vector<KernelGraph> graphs_of_parts(ir::Module &module, const KernelGraph &graph, Expr parts,
-                                         Expr length, const KernelGraph *elements) {
-  return Splitter(module, graph, parts, length, elements).split();
+std::vector<KernelGraph> graphs_of_parts(ir::Module &module, const KernelGraph &graph,
+                                         const Division &division, const KernelGraph *elements) {
+  return Splitter(module, graph, division, elements).split();
 }
 
 KernelGraph look_back_graph(ir::Module &module, const KernelGraph &graph, Expr parts,
                             int64_t length, int threads, int columns) {
-  return Splitter(module, graph, parts, length).look_back(threads, length, columns);
+  return Splitter(module, graph, {parts, length}).look_back(threads, length, columns);
 }
 
 } // namespace tsc::codegen

@@ -197,7 +197,8 @@ struct KernelPlan {
   /// Exponentials and quotients whose last digits nothing shows: the fewest instructions.
   std::vector<bool> quick;
   /// RowWalk: stores of neighbours one by one, which neighbouring lanes make of neighbours through
-  /// shared memory (tc_store_lanes), or none.
+  /// shared memory (tc_store_lanes), or none; of rows that a thread has alone also its loads
+  /// (tc_load_own, tc_store_own).
   std::vector<bool> by_lanes;
   std::vector<bool> by_run;       // reductions that take the elements of a run together
   std::vector<bool> summed_wider; // sums of floats that their own precision would not do for
@@ -235,7 +236,7 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id);
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
 /// How many they are; 1 if it is alone.
 int interleaved_with(const KernelPlan &plan, ValueId id);
-bool stores_by_lanes(const KernelPlan &plan, ValueId id);
+bool is_by_lanes(const KernelPlan &plan, ValueId id);
 bool draws_by_warp(const KernelPlan &plan, ValueId id);
 /// Times 16 bytes of shared memory that a warp needs for its accesses `across`; 0 if there are
 /// none.

@@ -391,7 +391,7 @@ int interleaved_with(const KernelPlan &plan, ValueId id) {
   return with == nullptr ? 1 : static_cast<int>(with->members.size());
 }
 
-bool stores_by_lanes(const KernelPlan &plan, ValueId id) {
+bool is_by_lanes(const KernelPlan &plan, ValueId id) {
   return !plan.by_lanes.empty() && plan.by_lanes[id];
 }
 

@@ -363,6 +363,8 @@ void find_stores_by_lanes(const ir::Module &module, KernelPlan &plan, const RowW
   constexpr int64_t kMostShared = 24 << 10; // beside what threads tell one another
   const KernelGraph &graph = plan.graph;
   plan.by_lanes.clear();
+  if (walk.threads == 1)
+    return find_rows_by_lanes(module, plan, walk);
   if (walk.steps == 0 || walk.vector < kFewest || walk.columns || walk.block() % kWarp != 0 ||
       (walk.threads % kWarp != 0 && kWarp % walk.threads != 0) ||
       walk.order == RunOrder::by_thread || graph.element_variables.size() != 1 || graph.sorts())
@@ -391,6 +393,8 @@ void find_stores_by_lanes(const ir::Module &module, KernelPlan &plan, const RowW
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   if (walk.rows == 1)
     walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
+  if (walk.threads == 1 && walk.steps > 0)
+    walk.rows = own_rows_of_block(request.module, plan, walk.rows);
   if (request.chosen().rows != 0 && !walk.columns)
     walk.rows = request.chosen().rows;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
@@ -487,6 +491,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   if (longest_run == 0 && !sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
     align_in_memory(module, plan, walk);
   classify_accesses(module, plan, walk.vector);
+  const bool own_rows = scans_alone && !like && holds_own_rows(module, plan, target);
+  if (own_rows && walk.vector == 1)
+    load_apart(plan);
   plan.preloaded.assign(graph.values.size(), false);
   for (const ValueId id : preload_candidates(plan))
     if (varies_by_row(graph, id))
@@ -507,7 +514,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = longest_row_in_runs(plan, walk.vector);
     walk.packed = graph.sorts_packed() && runs * walk.vector > kComparedAlone;
-    if ((sorts || scans_alone) && runs * walk.vector <= kOrderedAlone) {
+    if (((sorts || scans_alone) && runs * walk.vector <= kOrderedAlone) || own_rows) {
       walk.threads = 1;
       walk.steps = static_cast<int>(runs);
     } else if (walk.packed) { // powers of two

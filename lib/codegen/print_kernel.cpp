@@ -181,12 +181,20 @@ private:
   void preloads() {
     if (plan_.preloads.empty())
       return;
-    for (const ValueId id : plan_.preloads)
+    std::vector<ValueId> run_by_run;
+    for (const ValueId id : plan_.preloads) {
       declare_vectors(id);
+      if (is_by_lanes(plan_, id))
+        load_own_row(id, vectors_[id]);
+      else
+        run_by_run.push_back(id);
+    }
+    if (run_by_run.empty())
+      return;
     Position position = nowhere();
-    mark(position, plan_.preloads);
+    mark(position, run_by_run);
     const int braces = open_runs(position);
-    for (const ValueId id : plan_.preloads)
+    for (const ValueId id : run_by_run)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
            run_load(plan_.streamed[id] ? "tc_stream_vec" : "tc_load_vec", id) + ";");
     close_runs(braces);
@@ -283,13 +291,16 @@ private:
       for (const ValueId id : phase.run_values)
         define(id);
       print_elements(phase);
-      if (stores_lanes(phase)) { // all lanes of a warp, also those without a run
+      const bool by_lanes = stores_lanes(phase), own_rows = by_lanes && row_->threads == 1;
+      if (by_lanes && !own_rows) { // all lanes of a warp, also those without a run
         if (row_->guard_run)
           close_runs(1);
         store_lanes(phase);
         braces -= row_->guard_run ? 1 : 0;
       }
       close_runs(braces);
+      if (own_rows)
+        store_lanes(phase);
       whole_.clear();
     };
     if (const std::vector<ValueId> loads = loads_ahead(phase); !loads.empty())
@@ -329,7 +340,7 @@ private:
       const Value &value = graph_[id];
       const bool loads = value.op == Op::load && value.args.empty();
       return value.op == Op::set_indirect || (value.buffer != ir::kNone && !is_vector_store(id) &&
-                                              !stores_by_lanes(plan_, id) && !loads);
+                                              !is_by_lanes(plan_, id) && !loads);
     };
     return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
            std::any_of(phase.stores.begin(), phase.stores.end(), touches);
@@ -373,7 +384,7 @@ private:
   }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
-      if (stores_by_lanes(plan_, id))
+      if (is_by_lanes(plan_, id))
         stage(id, vector_);
       else if (is_vector_store(id) && is_first(id))
         stage(id, width_of(id));
@@ -418,8 +429,8 @@ private:
       close();
     accumulate_runs(phase);
     for (const ValueId id : phase.stores)
-      if (stores_by_lanes(plan_, id))
-        line("tc_put_lane(" + staged_at(id) + ", " + lanes_memory(id) + ");");
+      if (is_by_lanes(plan_, id))
+        put_lane(id, staged_at(id));
       else if (is_vector_store(id) && is_first(id))
         store_run(id);
   }
@@ -435,7 +446,7 @@ private:
   }
   void store_element(ValueId id) {
     const Value &value = graph_[id];
-    if (is_vector_store(id) || stores_by_lanes(plan_, id))
+    if (is_vector_store(id) || is_by_lanes(plan_, id))
       line(staged_at(id) + "[" + place_in_access(id, vector_ > 1 ? "j" : "0") +
            "] = " + converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype) + ";");
     else

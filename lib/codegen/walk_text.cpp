@@ -472,28 +472,57 @@ void WalkText::draw_words(ValueId id) {
 
 bool WalkText::stores_lanes(const PhasePlan &phase) const {
   return std::any_of(phase.stores.begin(), phase.stores.end(),
-                     [&](ValueId id) { return stores_by_lanes(plan_, id); });
+                     [&](ValueId id) { return is_by_lanes(plan_, id); });
 }
 
 std::string WalkText::lanes_memory(ValueId id) {
   return "shared.lanes" + std::to_string(id) + "[threadIdx.x / 32]";
 }
 
+void WalkText::put_lane(ValueId id, const std::string &run) {
+  if (row_->threads > 1)
+    line("tc_put_lane(" + run + ", " + lanes_memory(id) + ");");
+  else
+    line("tc_put_own<" + std::to_string(vector_ * steps_) + ">(" + run + ", " + lanes_memory(id) +
+         ", " + graph_.element_variables[0].spelling() + ");");
+}
+
+Value WalkText::start_of_row(ValueId id) const {
+  Value row = graph_[id];
+  row.index = symbolic::simplify(
+      symbolic::substitute(row.index, {{graph_.element_variables[0], Expr(0)}}), graph_.ranges);
+  return row;
+}
+
+void WalkText::declare_lanes(ValueId id) {
+  const int row = vector_ * steps_;
+  const int kept = row_->threads > 1 ? vector_ : row % 2 == 0 ? row + 1 : row; // see tc_own_slot
+  shared_.push_back("alignas(16) " +
+                    std::string(storage_type(module_.buffer(graph_[id].buffer).dtype)) + " lanes" +
+                    std::to_string(id) + "[" + std::to_string(plan_.block / 32) + "][" +
+                    std::to_string(32 * kept) + "]");
+}
+
+void WalkText::load_own_row(ValueId id, const std::string &vectors) {
+  declare_lanes(id);
+  line("tc_load_own<" + std::to_string(vector_ * steps_) + ">(" + address(start_of_row(id)) + ", " +
+       lanes_memory(id) + ", " + size_text(graph_.rows()) + " - row, " + vectors + ");");
+}
+
 void WalkText::store_lanes(const PhasePlan &phase) {
-  const Expr variable = graph_.element_variables[0];
   for (const ValueId id : phase.stores) {
-    if (!stores_by_lanes(plan_, id))
+    if (!is_by_lanes(plan_, id))
       continue;
-    Value row = graph_[id];
-    row.index =
-        symbolic::simplify(symbolic::substitute(row.index, {{variable, Expr(0)}}), graph_.ranges);
-    shared_.push_back("alignas(16) " + std::string(storage_type(module_.buffer(row.buffer).dtype)) +
-                      " lanes" + std::to_string(id) + "[" + std::to_string(plan_.block / 32) +
-                      "][" + std::to_string(32 * vector_) + "]");
-    line("tc_store_lanes<" + std::to_string(vector_) + ", " +
-         std::to_string(std::min(32, row_->threads)) + ">(" + address(row) + ", " +
-         lanes_memory(id) + ", " + variable.spelling() + ", " + size_text(graph_.elements()) +
-         (has_idle_rows() ? ", live" : "") + ");");
+    declare_lanes(id);
+    const std::string start = address(start_of_row(id)) + ", " + lanes_memory(id) + ", ";
+    if (row_->threads == 1)
+      line("tc_store_own<" + std::to_string(vector_ * steps_) + ">(" + start +
+           size_text(graph_.rows()) + " - row);");
+    else
+      line("tc_store_lanes<" + std::to_string(vector_) + ", " +
+           std::to_string(std::min(32, row_->threads)) + ">(" + start +
+           graph_.element_variables[0].spelling() + ", " + size_text(graph_.elements()) +
+           (has_idle_rows() ? ", live" : "") + ");");
   }
 }
 

@@ -84,9 +84,15 @@ protected:
   /// The words of a draw of KernelPlan::by_warp, before the walk.
   void draw_words(ValueId id);
   /// Whether a phase has stores of KernelPlan::by_lanes; the memory that a warp's lanes make one
-  /// from together; the stores of a step, which all lanes of the warp take part in.
+  /// from together; a run into it; the stores of a step, or of rows that lanes have alone, which
+  /// all lanes of the warp take part in.
   bool stores_lanes(const PhasePlan &phase) const;
   static std::string lanes_memory(ValueId id);
+  void put_lane(ValueId id, const std::string &run);
+  void declare_lanes(ValueId id);
+  Value start_of_row(ValueId id) const; // the access to its row's first element
+  /// Loads of rows that lanes have alone, all of them in `vectors`.
+  void load_own_row(ValueId id, const std::string &vectors);
   void store_lanes(const PhasePlan &phase);
   Expr pieces() const; // of the row, all
   /// The loads of a phase that depend on nothing but where the run is.

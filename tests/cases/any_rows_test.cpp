@@ -344,6 +344,103 @@ void check_any_number(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// Few rows of loops that memory is contiguous along in odd lengths only: each part lies inside of
+/// one turn of the loops around them.
+std::vector<Case> turns() {
+  const std::vector<testing::MadeInput> turned = {{"x", "float16", {5, 64, 513}},
+                                                  {"z", "float16", {64, 5, 513}}};
+  const auto of_turned = [](const json &last) {
+    json calls = {{"p", "aten.permute.default", {"$z", {1, 0, 2}}},
+                  {"s", "aten.sub.Tensor", {"$x", "$p"}}};
+    for (const json &call : last)
+      calls.push_back(call);
+    return calls;
+  };
+  return {
+      {"two parts a turn, the last one shorter",
+       {{"x", "float16", {37, 4099}}, {"m", "float32", {37, 1}}},
+       {{"s", "aten.sub.Tensor", {"$x", "$m"}}, {"y", "aten.sum.default", {"$s"}}},
+       {"y"},
+       kAnywhere},
+      {"operands that lie in another order",
+       turned,
+       of_turned({{"y", "aten.amax.default", {"$s"}}}),
+       {"y"},
+       "row reduction"},
+      {"the place of the smallest in another order",
+       turned,
+       of_turned({{"y", "aten.argmin.default", {"$s"}}}),
+       {"y"},
+       "row reduction"},
+      {"moments of two rows",
+       {{"x", "float32", {2, 41, 3001}}, {"m", "float32", {41, 1}}},
+       {{"s", "aten.mul.Tensor", {"$x", "$m"}},
+        {"n", "aten.var_mean.dim", {"$s", {1, 2}}},
+        {"v", "operator.getitem", {"$n", 0}},
+        {"y", "operator.getitem", {"$n", 1}}},
+       {"v", "y"},
+       kAnywhere},
+      {"what is subtracted again",
+       {{"x", "bfloat16", {43, 6007}}, {"m", "bfloat16", {43, 1}}},
+       {{"s", "aten.add.Tensor", {"$x", "$m"}},
+        {"t", "aten.mean.default", {"$s"}},
+        {"y", "aten.sub.Tensor", {"$s", "$t"}}},
+       {"y"},
+       "row reduction"},
+      {"turns shorter than a block",
+       {{"x", "uint8", {701, 257}}, {"m", "uint8", {701, 1}}},
+       {{"s", "aten.bitwise_xor.Tensor", {"$x", "$m"}}, {"y", "aten.sum.default", {"$s"}}},
+       {"y"},
+       kAnywhere},
+  };
+}
+
+/// Many short rows that are scanned, a thread a row.
+std::vector<Case> own_rows() {
+  const std::string plan = "1 threads a row, ";
+  const auto scan = [&](const std::string &name, const std::string &dtype, int64_t rows,
+                        int64_t elements) {
+    return Case{name + " of rows of " + std::to_string(elements),
+                {{"x", dtype, {rows, elements}}},
+                one("aten." + name + ".default", {"$x", 1}),
+                {"y"},
+                plan};
+  };
+  const json places = {{"s", "aten.cummax.default", {"$x", 1}},
+                       {"y", "operator.getitem", {"$s", 0}},
+                       {"i", "operator.getitem", {"$s", 1}}};
+  return {
+      scan("cumsum", "float32", 34001, 7),
+      scan("cumsum", "float16", 33999, 10),
+      scan("cumsum", "bool", 34003, 6),
+      scan("cumsum", "int64", 33793, 3),
+      scan("cumprod", "bfloat16", 33797, 49),
+      scan("logcumsumexp", "float32", 33801, 33),
+      scan("cumsum", "int32", 33792, 64),
+      {"maxima and where they are", {{"x", "float32", {40001, 8}}}, places, {"y", "i"}, plan},
+      {"maxima of odd rows", {{"x", "float16", {34001, 5}}}, places, {"y", "i"}, plan},
+      {"rows of one run that are sorted",
+       {{"x", "int64", {40001, 4}}},
+       {{"s", "aten.sort.default", {"$x", 1, false}},
+        {"y", "operator.getitem", {"$s", 0}},
+        {"i", "operator.getitem", {"$s", 1}}},
+       {"y", "i"},
+       plan},
+      {"beside what rows are divided by",
+       {{"x", "float32", {33, 1031, 12}}},
+       {{"s", "aten.cumsum.default", {"$x", 2}},
+        {"t", "aten.amax.default", {"$x", {2}, true}},
+        {"y", "aten.div.Tensor", {"$s", "$t"}}},
+       {"y"},
+       plan},
+      {"parts of rows, which have gaps between them",
+       {{"x", "float32", {34001, 9}}},
+       {{"p", "aten.slice.Tensor", {"$x", 1, 1, 8}}, {"y", "aten.cumsum.default", {"$p", 1}}},
+       {"y"},
+       plan},
+  };
+}
+
 void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
   for (const Case &each : cases) {
     INFO(each.name);
@@ -421,4 +518,20 @@ TEST_CASE("runs of narrow columns on the host") { check_all(columns(), testing::
 TEST_CASE("runs of narrow columns on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(columns(), ways);
+}
+
+TEST_CASE("parts lie inside of turns on the host") { check_all(turns(), testing::host_ways()); }
+
+TEST_CASE("parts lie inside of turns on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(turns(), ways);
+}
+
+TEST_CASE("short rows are scanned a thread each on the host") {
+  check_all(own_rows(), testing::host_ways());
+}
+
+TEST_CASE("short rows are scanned a thread each on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(own_rows(), ways);
 }

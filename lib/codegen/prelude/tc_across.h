@@ -106,3 +106,95 @@ TC_FN void tc_store_lanes(T *row, const T (&scratch)[Elements], Index at, Count 
   }
   __syncwarp(0xffffffffu);
 }
+
+/// Where element `at` of a warp's rows of N is kept, of an even number with one place left out
+/// behind each row, so that lanes meet different banks.
+template <int N> TC_FN int tc_own_slot(int at) { return N % 2 == 0 ? at + at / N : at; }
+/// A run of the lane's own row of N elements, from element `at` on, into what the warp stores
+/// together (tc_store_own).
+template <int N, int V, class T, int Elements>
+TC_FN void tc_put_own(const tc_value<T> (&x)[V], T (&scratch)[Elements], int at) {
+  const tc_vec<T, V> run = tc_packer<T, V>::apply(x);
+  TC_UNROLL
+  for (int i = 0; i < V; ++i)
+    scratch[tc_own_slot<N>(static_cast<int>(threadIdx.x & 31u) * N + at + i)] = run.at[i];
+}
+/// Where the first lane's row is; how many rows a warp's lanes have, of `left` from the lane's on.
+template <class T> TC_FN T *tc_first_row(T *row) {
+  return reinterpret_cast<T *>(
+      __shfl_sync(0xffffffffu, reinterpret_cast<unsigned long long>(row), 0));
+}
+template <class Left> TC_FN int tc_rows_here(Left left) {
+  const Left rows = left + static_cast<int>(threadIdx.x & 31u);
+  return rows < 32 ? static_cast<int>(rows) : 32;
+}
+/// Whether a warp's rows go in whole pieces of 16 bytes: they are as many as lanes, and are kept
+/// without gaps.
+template <int N, class T> TC_FN bool tc_in_pieces(const T *first, int rows) {
+  return N % 2 != 0 && rows == 32 && (reinterpret_cast<unsigned long long>(first) & 15u) == 0;
+}
+/// Stores the rows of N elements that a warp's lanes have put, which lie one behind another,
+/// neighbouring lanes neighbouring elements. `row`: where the lane's own is stored; `left`: rows
+/// from it on, not above 0 behind the last one. All lanes of the warp call it, once with a scratch.
+template <int N, class T, int Elements, class Left>
+TC_FN void tc_store_own(T *row, const T (&scratch)[Elements], Left left) {
+  const int lane = static_cast<int>(threadIdx.x & 31u), rows = tc_rows_here(left);
+  T *first = tc_first_row(row);
+  __syncwarp(0xffffffffu);
+  if (tc_in_pieces<N>(first, rows)) {
+    constexpr int pieces = 2 * N * static_cast<int>(sizeof(T));
+    TC_UNROLL
+    for (int i = 0; i * 32 < pieces; ++i)
+      if (const int at = i * 32 + lane; at < pieces)
+        tc_put(reinterpret_cast<tc_bytes16 *>(first) + at,
+               reinterpret_cast<const tc_bytes16 *>(scratch)[at]);
+  } else {
+    TC_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (const int at = i * 32 + lane; at < rows * N)
+        first[at] = scratch[tc_own_slot<N>(at)];
+  }
+}
+/// The lane's own row of N elements, in runs, where rows lie one behind another: neighbouring lanes
+/// load neighbouring elements. Lanes behind the last row get that. All lanes of the warp call it,
+/// once with a scratch.
+template <int N, int V, class T, int Elements, class Left>
+TC_FN void tc_load_own(const T *row, T (&scratch)[Elements], Left left,
+                       tc_vec<T, V> (&runs)[N / V]) {
+  const int lane = static_cast<int>(threadIdx.x & 31u), rows = tc_rows_here(left);
+  const T *first = tc_first_row(row);
+  if (tc_in_pieces<N>(first, rows)) {
+    constexpr int pieces = 2 * N * static_cast<int>(sizeof(T)), each = (pieces + 31) / 32;
+    tc_bytes16 loaded[each];
+    TC_UNROLL
+    for (int i = 0; i < each; ++i)
+      if (const int at = i * 32 + lane; at < pieces)
+        loaded[i] = reinterpret_cast<const tc_bytes16 *>(first)[at];
+    TC_UNROLL
+    for (int i = 0; i < each; ++i)
+      if (const int at = i * 32 + lane; at < pieces)
+        reinterpret_cast<tc_bytes16 *>(scratch)[at] = loaded[i];
+  } else {
+    T loaded[N];
+    TC_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (const int at = i * 32 + lane; at < rows * N)
+        loaded[i] = first[at];
+    TC_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (const int at = i * 32 + lane; at < rows * N)
+        scratch[tc_own_slot<N>(at)] = loaded[i];
+  }
+  __syncwarp(0xffffffffu);
+  const int own = lane < rows ? lane : rows > 0 ? rows - 1 : 0;
+  TC_UNROLL
+  for (int i = 0; i < N; ++i)
+    runs[i / V].at[i % V] = scratch[tc_own_slot<N>(own * N + i)];
+}
+/// The same of a row that is one run.
+template <int N, class T, int Elements, class Left>
+TC_FN void tc_load_own(const T *row, T (&scratch)[Elements], Left left, tc_vec<T, N> &run) {
+  tc_vec<T, N> runs[1];
+  tc_load_own<N>(row, scratch, left, runs);
+  run = runs[0];
+}
