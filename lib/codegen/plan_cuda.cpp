@@ -410,11 +410,20 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
 }
 
 /// Whether `other` is estimated to be so much faster than `plan` that it is worth its text.
-bool is_faster(const Request &request, const KernelPlan &other, const KernelPlan &plan) {
-  constexpr double kLeastGain = 0.85; // of the time before
-  constexpr double kLaunch = 1000;    // nanoseconds in which any kernel begins and ends
+constexpr double kLeastGain = 0.85; // of the time before
+bool is_faster(const Request &request, const KernelPlan &other, const KernelPlan &plan,
+               double least_gain = kLeastGain) {
+  constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
   return kLaunch + planned_time(request, other) <
-         kLeastGain * (kLaunch + planned_time(request, plan));
+         least_gain * (kLaunch + planned_time(request, plan));
+}
+
+/// Whether runs of some loads are put together of pieces, wherever they start.
+bool reads_anywhere(const KernelPlan &plan) {
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (shift_of(plan, id) == kAnyShift)
+      return true;
+  return false;
 }
 
 /// A pointwise kernel whose accesses are contiguous along one loop, or by few elements along
@@ -425,14 +434,17 @@ void plan_elements(const Request &request, KernelPlan &plan) {
   // Of the estimate before: at 0.59 of it kernels took 0.8 of their time, at 0.8 to 0.85 they took
   // 1.4 to 1.5 times as long.
   constexpr double kSharesPlaces = 0.7;
+  // Rows whose other operands start elsewhere turn long runs in many registers: 10,367 rows of 1500
+  // of 16 bits beside two masks 42 us (22 estimated), in runs of four elements 26 (26), H200.
+  constexpr double kTurnedRows = 1.25;
   const KernelGraph graph = plan.graph;
   if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
       !plan_pointwise_rows(request, plan))
     plan_flat(request, plan);
-  const auto try_instead = [&](const auto &make) {
+  const auto try_instead = [&](const auto &make, double least_gain = kLeastGain) {
     KernelPlan other;
     other.graph = graph;
-    if (make(other) && is_faster(request, other, plan))
+    if (make(other) && is_faster(request, other, plan, least_gain))
       plan = std::move(other);
   };
   if (request.like || !request.checked.sizes.empty())
@@ -440,10 +452,12 @@ void plan_elements(const Request &request, KernelPlan &plan) {
   // Rows that start anywhere ask for what lies along them, and is another row's as well, element by
   // element.
   if (std::holds_alternative<RowWalk>(plan.walk) && planned_time(request, plan) > kLong)
-    try_instead([&](KernelPlan &other) {
-      plan_flat(request, other);
-      return true;
-    });
+    try_instead(
+        [&](KernelPlan &other) {
+          plan_flat(request, other);
+          return true;
+        },
+        reads_anywhere(plan) ? kTurnedRows : kLeastGain);
   try_instead([&](KernelPlan &other) { return plan_taps(request, other); });
   try_instead([&](KernelPlan &other) { return plan_beside(request, other, Beside::loads); });
   if (std::holds_alternative<FlatWalk>(plan.walk) && plan.copies == 1 &&
