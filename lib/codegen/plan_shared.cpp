@@ -15,6 +15,7 @@ using ir::Op;
 
 constexpr int64_t kMostCopies = 8, kMostOfRuns = 4;
 constexpr int kInTurnBlock = 256;
+constexpr int64_t kWrittenOut = 4;       // elements of a thread that need no loop
 constexpr size_t kMostValues = 480;      // that a thread computes
 constexpr double kMostRegisters = 64;    // that hold what a thread loads
 constexpr double kPlaceInstructions = 6; // of a loop's variable, from the element's number
@@ -464,7 +465,7 @@ bool plan_in_turn(const Request &request, KernelPlan &plan) {
   ColumnWalk walk;
   walk.columns = kInTurnBlock;
   walk.threads = 1;
-  walk.in_turn = true;
+  walk.in_turn = shared->copies > kWrittenOut;
   classify_accesses(module, fresh, 1);
   fill_phases(module, fresh, group, false);
   walk.guard_row = !symbolic::known_multiple_of(graph.rows(), walk.columns, graph.ranges);

@@ -32,6 +32,7 @@ struct LoopCost {
   size_t nontrivial_reads = 0; // those whose index is not a constant
   size_t draws = 0;            // of random numbers
   size_t functions = 0;        // operations that take several instructions
+  size_t lookups = 0;          // indices that follow from data
   int64_t gathered_bytes = 0;  // of the largest result of an all-gather that is read
 };
 

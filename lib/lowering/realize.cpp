@@ -17,6 +17,7 @@ namespace {
 /// Beyond this many operations a value is realized however it is used (TorchInductor's bound, which
 /// keeps bodies readable).
 constexpr size_t kLargestInlined = 100;
+constexpr size_t kLargestLookups = 200; // of a sum of lookups (Policy::sums_take_lookups)
 
 /// Bytes of the memory behind `buffer`, if an all-gather fills it and its size is known; else 0.
 int64_t gathered_bytes(const Context &context, BufferId buffer) {
@@ -43,6 +44,7 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
       }
       cost.draws += ir::is_random(op.op) ? 1 : 0;
       cost.functions += ir::op_cost(op.op) == ir::OpCost::instruction ? 0 : 1;
+      cost.lookups += op.op == Op::set_indirect ? 1 : 0;
     }
     storage.cost = cost;
   }
@@ -253,12 +255,11 @@ std::set<graph::NodeId> readers_behind(const Context &context, graph::NodeId nod
   while (!open.empty()) {
     const graph::NodeId at = open.back();
     open.pop_back();
-    for (const graph::NodeId user : context.users[at]) { // of a view one node is the source
+    for (const graph::NodeId user : context.users[at]) // of a view one node is the source
       if (is_view(context.graph.node(user)))
         open.push_back(user);
       else
         readers.insert(user);
-    }
   }
   return readers;
 }
@@ -334,14 +335,16 @@ void realize_by_policy(Context &context, TensorValue &value) {
   const bool inlined = policy.reductions_take_values && is_for_reductions(context, users);
   const bool reused =
       users.size() > 1 && !inlined && (cost.reads > policy.realize_reads_threshold || large);
+  const bool sums_lookups = policy.sums_take_lookups && users.size() == 1 && cost.lookups > 1;
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
-                           cost.nontrivial_reads > 1 && !inlined;
+                           cost.nontrivial_reads > 1 && !inlined && !sums_lookups;
   const bool kept = users.size() > 1 && keeps_gathered(context, storage, cost);
   const bool residual = policy.product_templates && cost.nontrivial_reads > 1 &&
                         !is_view(context.graph.node(context.current)) &&
                         adds_to_product(context, storage) && outlasts_product(context);
   if (reused || residual || (users.size() > 1 && cost.draws > 0) || accumulated || kept ||
-      cost.operations > kLargestInlined || is_table(context, storage, cost))
+      cost.operations > (sums_lookups ? kLargestLookups : kLargestInlined) ||
+      is_table(context, storage, cost))
     realize_narrowest(context, value);
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "error TSC-C012: no policy has the option 'max_fusion_sise'\n"
               "  next: did you mean 'max_fusion_size'? options: "
               "realize_reads_threshold, realize_accumulated_reads_threshold, "
-              "realize_opcount_threshold, reductions_take_values, "
+              "realize_opcount_threshold, reductions_take_values, sums_take_lookups, "
               "unroll_reductions_threshold, split_reductions, casts_in_bodies, "
               "fused_attention, compute_weights_ahead, compute_channels_once, "
               "layouts_follow_reads, scatters_choose, sorted_sums, deterministic, "

@@ -43,7 +43,10 @@ Argument gathered(const Sampler &s, const std::vector<Argument> &positions,
   const Pointed at = pointed_at(s, positions);
   Argument values = s.call("aten.index.Tensor", {s.input, at.indices});
   const auto kept_inside = [&](const Argument &x) {
-    return s.call(kWhere, {s.call("aten.unsqueeze.default", {at.inside, 1}), x, 0.0});
+    Argument kept = x; // axis by axis, which takes less of each element than their conjunction
+    for (const Argument &within : at.within)
+      kept = s.call(kWhere, {s.call("aten.unsqueeze.default", {within, 1}), kept, 0.0});
+    return kept;
   };
   if (weight.is_none())
     return kept_inside(values);
@@ -201,15 +204,20 @@ Pointed pointed_at(const Sampler &s, const std::vector<Argument> &positions) {
     Argument above = s.call("aten.ge.Tensor", {positions[axis], 0});
     Argument below = s.call("aten.le.Tensor", {positions[axis], last});
     Argument within = s.call("aten.logical_and.default", {above, below});
-    result.inside = result.inside.is_none()
-                        ? within
-                        : s.call("aten.logical_and.default", {result.inside, within});
+    result.within.push_back(within);
     // Bounded before the conversion, so that it is defined for every position, NaN included.
     Argument bounded = s.call(kWhere, {within, positions[axis], 0.0});
     Argument index = convert(builder, bounded, DType::i64);
     result.indices.push_back(s.call("aten.unsqueeze.default", {index, 1}));
   }
   return result;
+}
+
+Argument inside_of(const Sampler &s, const Pointed &at) {
+  Argument inside = at.within[0];
+  for (size_t axis = 1; axis < at.within.size(); ++axis)
+    inside = s.call("aten.logical_and.default", {inside, at.within[axis]});
+  return inside;
 }
 
 std::vector<Corner> corners_of(const Sampler &s, const std::vector<Argument> &positions) {

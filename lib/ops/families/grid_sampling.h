@@ -33,12 +33,14 @@ Argument unnormalized(const Sampler &sampler, const Argument &coordinate, size_t
 Argument padded_position(const Sampler &sampler, const Argument &position, size_t axis);
 
 /// Where whole numbers in floating tensors [batch, out..] point to: the indices of all dimensions
-/// of the input (0 where outside), and whether they are inside [batch, out..].
+/// of the input (0 where outside), and whether they are inside along each axis [batch, out..].
 struct Pointed {
   Arguments indices;
-  Argument inside;
+  std::vector<Argument> within;
 };
 Pointed pointed_at(const Sampler &sampler, const std::vector<Argument> &positions);
+/// Whether they are inside along all axes.
+Argument inside_of(const Sampler &sampler, const Pointed &at);
 
 /// A corner of the cell that a position lies in: whole positions, and what each axis weighs it by.
 struct Corner {

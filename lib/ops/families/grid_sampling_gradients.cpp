@@ -151,7 +151,7 @@ private:
   Term felt_at(const Pointed &at) const {
     GraphBuilder &builder = *sampler_.builder;
     const Term values(builder, builder.call("aten.index.Tensor", {sampler_.input, at.indices}));
-    const Term inside = over_channels(Term(builder, at.inside));
+    const Term inside = over_channels(Term(builder, inside_of(sampler_, at)));
     return sum(where(inside, values, 0.0) * above_, {1}, false);
   }
   /// The grid's gradient of what comes to positions, by axis: x, the last dimension, first.
@@ -163,7 +163,7 @@ private:
   }
   /// Nothing is added where the position is outside.
   Term added(const Term &total, const Pointed &at, const Term &values) const {
-    const Term inside = over_channels(Term(*sampler_.builder, at.inside));
+    const Term inside = over_channels(Term(*sampler_.builder, inside_of(sampler_, at)));
     return total.then("aten.index_put.default",
                       {at.indices, where(inside, values, 0.0).value(), true});
   }
