@@ -24,8 +24,9 @@ Cost cost_of(const program::Matmul &product, const target::Target &target, const
   cost.bytes =
       batch * (m * k + k * n + m * n) * static_cast<double>(tensor::size_in_bytes(product.dtype));
   cost.operations = 2 * batch * m * n * k;
-  cost.nanoseconds = scheduler::library_nanoseconds(target, cost.bytes, cost.operations,
-                                                    product.dtype, product.tf32);
+  cost.nanoseconds = scheduler::library_nanoseconds(
+      target, cost.bytes, cost.operations, product.dtype, product.tf32,
+      scheduler::is_between_vectors(product.dtype, static_cast<int64_t>(n)));
   return cost;
 }
 

@@ -259,17 +259,29 @@ double operations_of(const ProductWork &work) {
          static_cast<double>(work.terms);
 }
 
+namespace {
+
+// What the library's kernels without vector accesses reach on an H200: 5000 x 4999 x 3001 of bf16
+// 104 TFLOP/s, 4097 x 4097 x 4097 126, 11336 x 577 x 5984 of f16, whose factors lie whole, 94.
+constexpr double kUnalignedShare = 115.0 / 989;
+
+} // namespace
+
+bool is_between_vectors(ir::DType dtype, int64_t columns) {
+  constexpr int64_t kVector = 8, kDivided = 1024; // as the device has it (cuda_matmul.cpp)
+  return tensor::is_reduced_float(dtype) && columns < kDivided && columns % kVector != 0;
+}
+
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
-                           ir::DType dtype, bool tf32) {
+                           ir::DType dtype, bool tf32, bool between_vectors) {
   const double peak = peak_of(target, dtype, true, tf32);
-  return kLibraryStart + std::max(compute_nanoseconds(operations, peak, kLibraryShare),
-                                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
+  return kLibraryStart +
+         std::max(compute_nanoseconds(operations, peak,
+                                      between_vectors ? kUnalignedShare : kLibraryShare),
+                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
 bool pays_to_align(const target::Target &target, const UnalignedProduct &product) {
-  // Of what the library's kernels without vector accesses reach on an H200: 5000 x 4999 x 3001 of
-  // bf16 104 TFLOP/s, 4097 x 4097 x 4097 126.
-  constexpr double kUnalignedShare = 115.0 / 989;
   // What one block brings, bytes a nanosecond: 32 products of 64 x 3136 x 49 took 46 us, which 32
   // of 132 multiprocessors worked on; 13 or so with whole vectors.
   constexpr double kUnalignedBlock = 18, kBlock = 60;

@@ -33,10 +33,14 @@ int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
 /// A kernel over loops that reads and writes `bytes` and computes `operations` in `dtype`.
 double kernel_nanoseconds(const target::Target &target, double bytes, double operations = 0,
                           ir::DType dtype = ir::DType::f32);
+/// Whether a product of so many columns runs in the matrix library's kernels without vector
+/// accesses: they do not fill whole vectors, and are too few for the device to divide them into
+/// those that do and a rest, which would read all of the left factor again.
+bool is_between_vectors(ir::DType dtype, int64_t columns);
 /// A product of `dtype` in the matrix library, `operations` of it, operands and result `bytes`;
-/// `tf32`: factors of f32 may be rounded.
+/// `tf32`: factors of f32 may be rounded; `between_vectors`: see above.
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
-                           ir::DType dtype, bool tf32 = false);
+                           ir::DType dtype, bool tf32 = false, bool between_vectors = false);
 /// A product of 16-bit floats whose factors' lines start anywhere, and what it costs that they
 /// start at whole vectors.
 struct UnalignedProduct {

@@ -219,7 +219,8 @@ private:
     const std::optional<Side> before = out_of(node).layout.rank() == 2 && parts.sections == 0
                                            ? find_before(at, after)
                                            : std::nullopt;
-    if (!after && !before && parts.sections == 0)
+    const bool between_vectors = is_between_vectors(factor_of(node), parts.columns);
+    if (!after && !before && parts.sections == 0 && !between_vectors)
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const auto size = static_cast<int64_t>(tensor::size_in_bytes(factor_of(node))),
@@ -246,8 +247,9 @@ private:
     apart.any_number = !parts.rows.is_integer() || !parts.batches.is_integer();
     apart.factors = factors_of(factor_of(node), parts.by_tf32);
     const auto separate_for = [&](const ProductWork &work, int64_t times) {
-      double nanoseconds = library_nanoseconds(target, static_cast<double>(work.bytes),
-                                               operations_of(work), factor_of(node), call.tf32);
+      double nanoseconds =
+          library_nanoseconds(target, static_cast<double>(work.bytes), operations_of(work),
+                              factor_of(node), call.tf32, between_vectors);
       for (const auto &side : {before, after})
         if (side)
           nanoseconds += kernel_nanoseconds(target, static_cast<double>(side->bytes * times));

@@ -111,8 +111,11 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
   if (call.library == ir::Library::matmul || call.library == ir::Library::sectioned_matmul)
-    estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
-                                               call.inputs[0].dtype, call.tf32);
+    estimate.nanoseconds = library_nanoseconds(
+        target, estimate.bytes, estimate.operations, call.inputs[0].dtype, call.tf32,
+        call.library == ir::Library::matmul &&
+            is_between_vectors(call.inputs[0].dtype,
+                               size_hint(module, call.inputs[1].layout.sizes.back())));
   else if (call.library == ir::Library::attention)
     estimate.nanoseconds =
         attention_nanoseconds(target, estimate.bytes, estimate.operations, call.inputs[0].dtype);

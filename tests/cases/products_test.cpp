@@ -181,6 +181,33 @@ TEST_CASE("products whose rows of results start anywhere on the GPU", "[gpu]") {
       check(each, true, ways);
 }
 
+namespace {
+
+/// Columns that do not fill whole vectors, and are too few for the device to divide: a library has
+/// no fast kernel for them, so the product has its own though nothing follows it.
+void check_alone(const std::vector<runtime::SessionOptions> &ways) {
+  testing::MadeGraph graph;
+  graph.name = "577 columns";
+  graph.inputs = {
+      {"c", "float16", {260, 577}}, {"x", "float16", {260, 2304}}, {"w", "float16", {577, 2304}}};
+  graph.calls = {{"t", "aten.permute.default", {"$w", {1, 0}}},
+                 {"y", "aten.addmm.default", {"$c", "$x", "$t"}}};
+  graph.outputs = {"y"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(compilation.program.kernels.size() == 1);
+  testing::check_made(graph, compilation, 0, ways);
+}
+
+} // namespace
+
+TEST_CASE("products of columns between vectors have kernels of their own on the host") {
+  check_alone(testing::host_ways());
+}
+TEST_CASE("products of columns between vectors have kernels of their own on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_alone(ways);
+}
+
 TEST_CASE("operands of products come by bulk copies where they are matrices") {
   const json relu = {{"z", "aten.relu.default", {"$y"}}};
   const auto maps_of = [](const Case &each) {
