@@ -199,6 +199,10 @@ def beyond_numbers(c):
     for mode in ("bilinear", "bicubic"):
         c.case(f"antialiased_{mode}_beside_nan", lambda x, m=mode: F.interpolate(x, (4, 5), mode=m, antialias=True).isfinite(), image)
         c.case(f"antialiased_{mode}_larger", lambda x, m=mode: F.interpolate(x, (11, 7), mode=m, antialias=True, align_corners=True), c.randn(1, 2, 9, 12))
+    plane = torch.tensor([[NAN, NAN], [math.inf, 0.1], [0.2, NAN], [-0.3, -math.inf], [1.7, -2.2]]).reshape(1, 1, 5, 2)
+    for padding in ("zeros", "border", "reflection"):
+        for mode in ("bilinear", "nearest"):
+            c.case(f"grid_2d_beyond_{padding}_{mode}", lambda x, g, p=padding, m=mode: F.grid_sample(x, g, mode=m, padding_mode=p, align_corners=False), torch.arange(24.0).reshape(1, 2, 3, 4), plane)
 
 
 def whole_numbers(c):

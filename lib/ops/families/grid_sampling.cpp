@@ -13,9 +13,10 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
+/// A position that is no number is the first one's.
 Argument clamped(const Sampler &s, const Argument &position, size_t axis) {
-  Argument raised = s.call("aten.maximum.default", {position, 0.0});
-  return s.call("aten.minimum.default", {raised, size_argument(s.size(axis) - Expr(1))});
+  Argument raised = s.call("aten.fmax.default", {position, 0.0});
+  return s.call("aten.fmin.default", {raised, size_argument(s.size(axis) - Expr(1))});
 }
 
 /// Mirrors at the first and last centre, or at the outer edges, as often as needed.
