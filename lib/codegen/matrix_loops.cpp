@@ -1,5 +1,7 @@
 #include "codegen/matrix_loops.h"
 
+#include "support/diagnostic.h"
+
 #include <algorithm>
 
 namespace tsc::codegen {
@@ -35,6 +37,16 @@ KernelGraph over_matrix(KernelGraph graph, Expr row, Expr column, Expr rows, int
     value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
   assign_phases(graph);
   return graph;
+}
+
+void take_first(KernelGraph &graph, Expr count) {
+  support::require(!graph.element_sizes.empty() && graph.element_sizes[0] == count, "codegen",
+                   "matrices of a batch are not computed one after another");
+  const symbolic::Substitution first = {{graph.element_variables[0], Expr(0)}};
+  for (Value &value : graph.values)
+    value.index = symbolic::substitute(value.index, first);
+  graph.element_variables.erase(graph.element_variables.begin());
+  graph.element_sizes.erase(graph.element_sizes.begin());
 }
 
 std::optional<OneLoop> as_one_loop(const KernelGraph &graph) {

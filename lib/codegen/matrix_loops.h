@@ -12,6 +12,9 @@ namespace tsc::codegen {
 /// graph has rows * columns elements, in the matrix's order.
 KernelGraph over_matrix(KernelGraph graph, Expr row, Expr column, Expr rows, int64_t columns);
 
+/// Leaves of the outermost loop, over `count` matrices, the first one's.
+void take_first(KernelGraph &graph, Expr count);
+
 /// The loops as one: runs of what is stored go on from one row to the next, where rows are no whole
 /// runs. Nothing where sizes are symbols, what is stored has gaps or lies in another order, places
 /// are looked up, or there is one loop.

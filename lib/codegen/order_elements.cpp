@@ -7,20 +7,30 @@ namespace tsc::codegen {
 
 using ir::Op;
 
-int64_t divisor_of(Expr e, Expr variable) {
-  if (e.is_integer() || e.is_symbol())
-    return 0;
-  const auto operands = e.operands();
-  const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod;
-  if (divides && operands[0] == variable && operands[1].is_integer())
-    return operands[1].value();
-  if (e.kind() == symbolic::Kind::modular_index && operands[0] == variable &&
-      operands[1].is_integer(1) && operands[2].is_integer())
-    return operands[2].value();
-  for (const Expr operand : operands)
-    if (const int64_t found = divisor_of(operand, variable); found != 0)
-      return found;
-  return 0;
+void merge_variables(KernelGraph &graph, Expr inner, Expr outer) {
+  const auto place = [&](Expr variable) {
+    return static_cast<size_t>(
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
+        graph.element_variables.begin());
+  };
+  const Expr size = graph.element_sizes[place(inner)],
+             all = size * graph.element_sizes[place(outer)];
+  const symbolic::Substitution apart = {{outer, symbolic::floor_div(inner, size)},
+                                        {inner, symbolic::mod(inner, size)}};
+  graph.element_sizes[place(inner)] = all;
+  graph.ranges.set_size(inner, all);
+  for (Value &value : graph.values) {
+    const auto step = symbolic::coefficient_of(value.index, inner),
+               outer_step = symbolic::coefficient_of(value.index, outer);
+    if (!symbolic::depends_on(value.index, inner) && !symbolic::depends_on(value.index, outer))
+      continue;
+    value.index = step && outer_step && *outer_step == *step * size
+                      ? symbolic::substitute(value.index, {{outer, Expr(0)}})
+                      : symbolic::simplify(symbolic::substitute(value.index, apart), graph.ranges);
+  }
+  const auto at = static_cast<std::ptrdiff_t>(place(outer));
+  graph.element_variables.erase(graph.element_variables.begin() + at);
+  graph.element_sizes.erase(graph.element_sizes.begin() + at);
 }
 
 namespace {
@@ -91,7 +101,7 @@ bool divide_element_loops(KernelGraph &graph) {
       if (!size)
         return false;
       const int64_t length =
-          value.op == Op::load ? divisor_of(value.index, graph.element_variables[i]) : 0;
+          value.op == Op::load ? symbolic::divisor_of(value.index, graph.element_variables[i]) : 0;
       if (length < 2 || length >= *size || *size % length != 0)
         continue;
       divide(graph, i, length);
@@ -228,7 +238,7 @@ void divide_row_loops(const ir::Module &module, KernelGraph &graph) {
     int64_t length = 0;
     for (const Value &value : graph.values)
       if (value.op == Op::load && length == 0)
-        length = divisor_of(value.index, graph.row_variables[i]);
+        length = symbolic::divisor_of(value.index, graph.row_variables[i]);
     const int64_t size = graph.row_sizes[i].value();
     if (length < 2 || length >= size || size % length != 0)
       continue;

@@ -7,9 +7,10 @@
 
 namespace tsc::codegen {
 
-/// What `variable` is divided by within `e`: the inner size of a loop that is two in one; 0 if
-/// nothing divides it.
-int64_t divisor_of(Expr e, Expr variable);
+/// Makes one loop over elements of `inner` and of `outer`, its place in a nest of both; `inner`
+/// stands for it. What goes along both as along one goes along it, what else depends on them
+/// divides.
+void merge_variables(KernelGraph &graph, Expr inner, Expr outer);
 
 /// Takes the loops over elements apart that loads divide, once each; false where none is, or where
 /// sizes are symbols (the graph may have changed then).

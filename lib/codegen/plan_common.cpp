@@ -337,7 +337,7 @@ int shift_of(const KernelPlan &plan, ValueId id) { return plan.shift.empty() ? 0
 void find_shifts(const ir::Module &module, KernelPlan &plan, int vector, bool anywhere) {
   constexpr int kShortest = 4; // two accesses for that many single ones
   // Putting together what starts anywhere takes more instructions than four loads.
-  constexpr size_t kFewestBytes = 8, kWidest = 2;
+  constexpr size_t kFewestBytes = 8, kWidest = 4, kFewest = 5;
   const KernelGraph &graph = plan.graph;
   plan.shift.assign(graph.values.size(), 0);
   if (vector < kShortest || graph.element_variables.empty())
@@ -372,7 +372,8 @@ void find_shifts(const ir::Module &module, KernelPlan &plan, int vector, bool an
     const auto step = symbolic::coefficient_of(value.index, variable);
     const size_t size = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
     if (anywhere && held && plan.access[id] == Access::element && step && step->is_integer(1) &&
-        size <= kWidest && static_cast<size_t>(vector) * size >= kFewestBytes) {
+        size <= kWidest && static_cast<size_t>(vector) * size >= kFewestBytes &&
+        (size < kWidest || static_cast<size_t>(vector) >= kFewest)) {
       plan.access[id] = Access::vector;
       plan.shift[id] = kAnyShift;
     }

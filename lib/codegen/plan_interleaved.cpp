@@ -54,7 +54,7 @@ KernelGraph with_short_loop(KernelGraph graph) {
   int64_t length = 0;
   for (const Value &value : graph.values)
     if (value.op == Op::load && length == 0)
-      length = divisor_of(value.index, variable);
+      length = symbolic::divisor_of(value.index, variable);
   if (length < 2 || length > kLongest || !symbolic::known_multiple_of(size, length, graph.ranges))
     return graph;
   const Expr within = unused_variable(graph);
@@ -68,6 +68,14 @@ KernelGraph with_short_loop(KernelGraph graph) {
   for (Value &value : graph.values)
     value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
   return graph;
+}
+
+void put_last(KernelGraph &graph, Expr variable) {
+  const auto found =
+      std::find(graph.element_variables.begin(), graph.element_variables.end(), variable);
+  const auto size = graph.element_sizes.begin() + (found - graph.element_variables.begin());
+  std::rotate(found, found + 1, graph.element_variables.end());
+  std::rotate(size, size + 1, graph.element_sizes.end());
 }
 
 /// The short loop, and the one that it stands in, by position.
@@ -129,6 +137,35 @@ std::optional<Loops> find_loops(const KernelGraph &graph, Interleaving kind) {
         return loops;
     }
   return std::nullopt;
+}
+
+/// Two short loops as one, where an access goes through the one, then through the other, then along
+/// a third: rows and columns of the pixels among which a shuffle divides channels. None: the same.
+KernelGraph with_joined_loops(KernelGraph graph) {
+  const size_t count = graph.element_variables.size();
+  const auto length = [&](size_t at) { return graph.element_sizes[at].as_integer().value_or(0); };
+  for (size_t inner = 0; inner < count; ++inner)
+    for (size_t outer = 0; outer < count; ++outer)
+      for (size_t around = 0; around < count; ++around) {
+        const int64_t all = length(inner) * length(outer);
+        if (inner == outer || around == inner || around == outer || length(inner) < 2 ||
+            length(outer) < 2 || all > kLongest)
+          continue;
+        const auto goes = [&](const Value &value) {
+          return is_plain(value) && steps_by(value, graph.element_variables[inner], 1) &&
+                 steps_by(value, graph.element_variables[outer], length(inner)) &&
+                 steps_by(value, graph.element_variables[around], all);
+        };
+        if (std::none_of(graph.values.begin(), graph.values.end(), goes))
+          continue;
+        const Expr short_loop = graph.element_variables[inner],
+                   next = graph.element_variables[around];
+        merge_variables(graph, short_loop, graph.element_variables[outer]);
+        put_last(graph, next);
+        put_last(graph, short_loop);
+        return graph;
+      }
+  return graph;
 }
 
 /// Bytes of the accesses that `bytes` of a thread are made of: the largest that divides them.
@@ -265,8 +302,13 @@ bool plan_interleaved(const Request &request, KernelPlan &plan, Interleaving kin
   const ir::Module &module = request.module;
   if (request.like || !request.checked.sizes.empty())
     return false;
-  const KernelGraph graph = with_short_loop(plan.graph);
-  const std::optional<Loops> loops = find_loops(graph, kind);
+  KernelGraph graph = with_short_loop(plan.graph);
+  std::optional<Loops> loops = find_loops(graph, kind);
+  if (!loops) {
+    KernelGraph apart = plan.graph;
+    graph = with_joined_loops(divide_element_loops(apart) ? std::move(apart) : plan.graph);
+    loops = find_loops(graph, kind);
+  }
   int run = loops ? choose_run(module, graph, *loops) : 0;
   if (kind == Interleaving::of_tables && divides(graph))
     while (run > 1 && run * loops->length > kMostQuotients)

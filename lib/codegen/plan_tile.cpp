@@ -1,5 +1,6 @@
 // Pointwise kernels whose operands are contiguous along different variables (a transposed operand):
 // tiles through shared memory, so that every access of global memory is contiguous.
+#include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
@@ -149,33 +150,6 @@ size_t inner_of_others(const KernelGraph &graph, Expr variable, Expr other) {
     }
   }
   return result;
-}
-
-/// Makes one variable of `inner` and of `outer`: its place in a nest of both.
-void merge_variables(KernelGraph &graph, Expr inner, Expr outer) {
-  const auto place = [&](Expr variable) {
-    return static_cast<size_t>(
-        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
-        graph.element_variables.begin());
-  };
-  const Expr size = graph.element_sizes[place(inner)],
-             all = size * graph.element_sizes[place(outer)];
-  const symbolic::Substitution apart = {{outer, symbolic::floor_div(inner, size)},
-                                        {inner, symbolic::mod(inner, size)}};
-  graph.element_sizes[place(inner)] = all;
-  graph.ranges.set_size(inner, all);
-  for (Value &value : graph.values) {
-    const auto step = symbolic::coefficient_of(value.index, inner),
-               outer_step = symbolic::coefficient_of(value.index, outer);
-    if (!symbolic::depends_on(value.index, inner) && !symbolic::depends_on(value.index, outer))
-      continue;
-    value.index = step && outer_step && *outer_step == *step * size
-                      ? symbolic::substitute(value.index, {{outer, Expr(0)}})
-                      : symbolic::simplify(symbolic::substitute(value.index, apart), graph.ranges);
-  }
-  const auto at = static_cast<std::ptrdiff_t>(place(outer));
-  graph.element_variables.erase(graph.element_variables.begin() + at);
-  graph.element_sizes.erase(graph.element_sizes.begin() + at);
 }
 
 /// Short variables leave most of a tile's edge empty: those that accesses go through next belong to

@@ -190,8 +190,10 @@ private:
       }
   }
   void plan_before() {
-    before_.graph = over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), row_, term_,
-                                parts_.rows, parts_.terms);
+    KernelGraph graph = graph_of(*parts_.prologue, call_.inputs[0].buffer);
+    if (is_batch())
+      take_first(graph, parts_.batches);
+    before_.graph = over_matrix(std::move(graph), row_, term_, parts_.rows, parts_.terms);
     const KernelGraph plain = before_.graph; // without row parts
     for (Value &value : before_.graph.values)
       value.index = row_parts_.without(value.index, before_.graph.ranges);
@@ -201,14 +203,15 @@ private:
     classify_accesses(module_, lines, line);
     whole_lines_ = parts_.terms % line == 0 && copied_load(lines) != ir::kNone;
     const scheduler::NodeId producer = parts_.prologue->members.front();
-    const ir::Windows *hint =
+    const ir::Windows *noted =
         module_.windows_of(module_.operations[schedule_.nodes[producer].operation]);
     const ValueId load = copied_load(before_);
-    if (!tile_.groups || hint == nullptr || load == ir::kNone ||
-        hint->batch * symbolic::numel(hint->positions) != parts_.rows ||
-        hint->channels * product_of(hint->kernel) != parts_.terms)
+    if (!tile_.groups || noted == nullptr || load == ir::kNone)
       return;
-    windows_ = window_map(*hint, plain, load, factors_, row_, term_, tile_.rows);
+    if (noted->batch * symbolic::numel(noted->positions) != parts_.rows)
+      return;
+    const GroupsOfChannels groups = {parts_.batches.as_integer().value_or(0), parts_.prologue_step};
+    windows_ = window_map(*noted, groups, plain, load, factors_, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
   void plan_right() {
@@ -239,9 +242,6 @@ private:
         parts_.columns, parts_.terms, bytes / static_cast<double>(parts_.columns * parts_.terms)};
     work.weight_instructions = right_->instructions();
     return work;
-  }
-  static int64_t product_of(const std::vector<int64_t> &sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   }
   bool is_result(const Value &value) const { return reads_results(module_, value, out_); }
 
@@ -642,6 +642,11 @@ private:
         ";\n  struct place {\n" + place +
         "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" + found +
         "row < " + rows + "};\n  }\n";
+    if (is_batch()) {
+      const std::string from =
+          parameters_.name_of(module_.storage_of(before_.graph[copied_load(before_)].buffer));
+      text += "  TC_MEMBER void move(long long elements) { " + from + " += elements; }\n";
+    }
     if (copied)
       text += "  TC_MEMBER const " + type() + " *run(const place &place, int term) const {\n" +
               "    if (" + outside + ")\n      return nullptr;\n" + taken + run + "  }\n};\n\n";
@@ -650,7 +655,12 @@ private:
               std::to_string(word_) + "]) const {\n    if (" + outside +
               ") {\n      tc_clear_run(values);\n      return;\n    }\n" + taken + run +
               "  }\n};\n\n";
-    made = "  const " + name + "_left left = {" + members.values + "};\n";
+    std::string type = name + "_left", values = "{" + members.values + "}";
+    if (is_batch()) {
+      type = "tc_batched_operand<" + type + ">";
+      values = "{" + values + ", " + std::to_string(parts_.prologue_step) + "}";
+    }
+    made = "  const " + type + " left = " + values + ";\n";
     if (for_cuda && windows_) {
       const auto list = [this](const auto &values) {
         std::string result;
@@ -658,9 +668,9 @@ private:
           result += (result.empty() ? "" : ", ") + integer(Expr(value));
         return ", {" + result + "}";
       };
-      made = "  const tc_windows_operand<" + name + "_left, " +
-             std::to_string(windows_->kernel.size()) + "> left = {{" + members.values + "}, &" +
-             kMapNames[0] + ", " + std::to_string(windows_->channels) + list(windows_->positions) +
+      made = "  const tc_windows_operand<" + type + ", " + std::to_string(windows_->kernel.size()) +
+             "> left = {" + values + ", &" + kMapNames[0] + ", " +
+             std::to_string(windows_->channels) + list(windows_->positions) +
              list(windows_->kernel) + list(windows_->stride) + list(windows_->padding) +
              list(windows_->dilation) + "};\n";
     }

@@ -103,7 +103,8 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
         found.push_back({.rows = rows});
   } else if (const auto *column = std::get_if<ColumnWalk>(&plan.walk)) {
     for (const int threads : {4, 8, 16, 32})
-      if (column->threads > 1 && threads != column->threads)
+      if (column->threads > 1 && threads != column->threads &&
+          threads * column->columns <= kMostThreads)
         found.push_back({.threads = threads});
     for (const int columns : {32, 64, 128}) // of a block, of as many threads or twice as many
       for (const int threads : {column->block() / columns, 2 * column->block() / columns})

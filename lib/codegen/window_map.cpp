@@ -206,9 +206,17 @@ struct Geometry {
 
 } // namespace
 
-std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
-                                    ir::DType dtype, Expr row, Expr term, int rows) {
+std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChannels &groups,
+                                    const KernelGraph &graph, ValueId load, ir::DType dtype,
+                                    Expr row, Expr term, int rows) {
   const auto size = static_cast<int64_t>(tensor::size_in_bytes(dtype)), line = 128 / size;
+  const Expr terms = graph.element_sizes.back();
+  if (groups.count < 1 || noted.channels % groups.count != 0 ||
+      !terms.is_integer(noted.channels / groups.count * product(noted.kernel)) ||
+      (groups.count > 1 && groups.step != noted.channels / groups.count))
+    return std::nullopt;
+  ir::Windows hint = noted;
+  hint.channels /= groups.count;
   if (hint.channels % line != 0 || hint.channels == 0 || product(hint.kernel) == 0)
     return std::nullopt;
   std::vector<Geometry> examples;
@@ -259,7 +267,7 @@ std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &
                    geometry.dilation};
   program::TensorMap &map = result.map;
   map.offset = geometry.offset;
-  map.sizes = {Expr(geometry.channels)};
+  map.sizes = {Expr(noted.channels)};
   map.strides = {Expr(1)};
   map.box = {static_cast<int>(line), rows};
   for (size_t k = 0; k < geometry.rank(); ++k) {

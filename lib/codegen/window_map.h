@@ -16,6 +16,12 @@ struct WindowMap {
   std::vector<int64_t> kernel, stride, padding, dilation;
 };
 
+/// Groups of a convolution's channels, each a product's: the next one's begin `step` elements of
+/// memory further. One product has all channels.
+struct GroupsOfChannels {
+  int64_t count = 1, step = 0;
+};
+
 /// The map by which a copy brings `rows` positions of one tap. `graph` computes the operand over
 /// `row` and `term`, terms in the order of taps and then channels, `load` being what it copies from
 /// memory. Nothing where instructions do not reach: channels that are no whole lines of 128 bytes,
@@ -23,8 +29,10 @@ struct WindowMap {
 /// cuTensorMapEncodeIm2col). `hint` says what the windows were meant to be; strides follow from the
 /// load's index, and both are held against `graph` at many rows and terms: where it does not do
 /// just that, there is nothing. Sizes that are known at run time only: what is slid over lies with
-/// its channels innermost, without gaps, which is seen at two examples.
-std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
-                                    ir::DType dtype, Expr row, Expr term, int rows);
+/// its channels innermost, without gaps, which is seen at two examples. Of several groups `graph`
+/// computes the first one's operand; a copy begins at the channels of the group that it is for.
+std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChannels &groups,
+                                    const KernelGraph &graph, ValueId load, ir::DType dtype,
+                                    Expr row, Expr term, int rows);
 
 } // namespace tsc::codegen

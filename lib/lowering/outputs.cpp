@@ -82,6 +82,22 @@ ir::BufferView output_view(Context &context, TensorValue &value, const graph::Te
   return realized_view(context, value);
 }
 
+/// Whether a value that lies in an input's memory was asked for as a copy of it: a kernel writes it
+/// then, alone or with its neighbours, where else the engine would copy memory after all else.
+bool is_copy_of_input(const Context &context, const graph::Node &output, const TensorValue &value) {
+  if (!value.storage->realized() || context.module.buffer(value.storage->buffer).role ==
+                                        ir::Buffer::Role::computed)
+    return false;
+  const graph::Node *node = &output;
+  while (node->target != "aten.clone.default") {
+    const graph::NodeRef *from = node->args.empty() ? nullptr : node->args[0].node();
+    if (node->kind != graph::NodeKind::call_function || from == nullptr)
+      return false;
+    node = &context.graph.node(from->id);
+  }
+  return true;
+}
+
 ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
   ir::Output output;
   output.kind = spec.kind;
@@ -92,7 +108,10 @@ ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
     NodeValue &value = context.values[node->id];
     if (TensorValue *tensor = std::get_if<TensorValue>(&value)) {
       context.current = node->id;
-      output.value = output_view(context, *tensor, *context.graph.node(node->id).value->tensor());
+      const graph::Node &named = context.graph.node(node->id);
+      if (is_copy_of_input(context, named, *tensor))
+        *tensor = copy(context, *tensor);
+      output.value = output_view(context, *tensor, *named.value->tensor());
     } else if (const Expr *expr = std::get_if<Expr>(&value)) {
       output.value = *expr;
     } else if (const double *number = std::get_if<double>(&value)) {

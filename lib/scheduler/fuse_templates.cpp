@@ -216,9 +216,10 @@ private:
     if (try_few(at, parts))
       return;
     std::optional<Side> after = find_after(at, parts);
-    const std::optional<Side> before = out_of(node).layout.rank() == 2 && parts.sections == 0
-                                           ? find_before(at, after)
-                                           : std::nullopt;
+    const std::optional<Side> before =
+        parts.sections == 0 ? find_before(at, after) : std::nullopt;
+    if (before)
+      parts.prologue_step = step_of_prologue(node, groups_[before->group]).value_or(0);
     const bool between_vectors = is_between_vectors(factor_of(node), parts.columns);
     if (!after && !before && parts.sections == 0 && !between_vectors)
       return;
@@ -301,7 +302,7 @@ private:
     const bool is_near = share >= worth_it && share < 1 && after;
     const bool slower = parts.sections == 0 && share >= worth_it &&
                         !(is_near && saves_memory(at, groups_[after->group])) &&
-                        (!before || rows * parts.terms * size <= kLargestWritten);
+                        (!before || batches * rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
     if (slower)
@@ -460,19 +461,24 @@ private:
     const int run = in_runs ? parts.run : 1;
     const Expr count = parts.batches * parts.rows * Expr(parts.columns);
     std::vector<ir::LoopBody> turned;
+    bool along_rows = false;
     if (const std::string why = unfit(group, group.bodies, out, count, run); !why.empty()) {
       turned = in_order_of(state_, group.bodies, out);
-      if (turned.empty() || !unfit(group, turned, out, count, 1).empty() ||
-          !stores_along_rows(turned, parts.columns))
+      if (turned.empty() || !unfit(group, turned, out, count, 1).empty())
+        return {Refusal::shapes, why, group.members[0]};
+      along_rows = stores_along_rows(turned, parts.columns);
+      if (!along_rows &&
+          (!unfit(group, turned, out, count, parts.run).empty() || parts.run == 1 ||
+           !stores_in_runs(turned, parts.run)))
         return {Refusal::shapes, why, group.members[0]};
     }
     if (writes_between(at, found + 1, {{at}}))
       return {Refusal::intermediate_nodes,
               "what it reads is overwritten before its results are read", reader};
-    parts.along_rows = !turned.empty();
-    parts.run = parts.along_rows ? 1 : run;
+    parts.along_rows = along_rows;
+    parts.run = along_rows ? 1 : turned.empty() ? run : parts.run;
     side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0, std::move(turned)};
-    for (const ir::LoopBody &body : parts.along_rows ? side.turned : group.bodies)
+    for (const ir::LoopBody &body : side.turned.empty() ? group.bodies : side.turned)
       side.instructions +=
           instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
     if (parts.along_rows)
@@ -552,11 +558,23 @@ private:
               "its left operand is computed, not only moved: a product's kernel takes copies, "
               "windows and zeros around them",
               producer};
+    if (!step_of_prologue(node, group))
+      return {Refusal::shapes, "its left operands do not lie a constant apart", producer};
     if (writes_between(found, after ? after->group + 1 : at, {{found}}))
       return {Refusal::intermediate_nodes, "what its left operand is made of is overwritten before",
               producer};
     side = {found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
     return {};
+  }
+
+  /// Of the group that computes left operands, a copy: elements of memory from one product's to the
+  /// next one's, 0 of a product alone.
+  std::optional<int64_t> step_of_prologue(NodeId node, const Group &group) const {
+    const tensor::Layout &layout = out_of(node).layout;
+    if (layout.rank() == 2)
+      return 0;
+    const auto count = constant(layout.sizes[0]);
+    return count ? step_of_matrices(group.bodies[0], *count) : std::nullopt;
   }
 
   /// The group that computes the right operand for this product alone, the terms of a column beside
@@ -619,7 +637,10 @@ private:
       return false;
     const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
     const int size = static_cast<int>(tensor::size_in_bytes(factor_of(node)));
-    return windows != nullptr && windows->channels % tc_product_terms_of(size) == 0;
+    const tensor::Layout &layout = out_of(node).layout; // a group of channels a product
+    const int64_t products = layout.rank() == 3 ? constant(layout.sizes[0]).value_or(0) : 1;
+    return windows != nullptr && products > 0 && windows->channels % products == 0 &&
+           windows->channels / products % tc_product_terms_of(size) == 0;
   }
 
   /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows

@@ -75,8 +75,73 @@ bool has_whole_runs(const ir::LoopBody &body, int64_t run) {
   return !body.sizes.empty() && symbolic::known_multiple_of(body.sizes.back(), run);
 }
 
-std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,
+std::optional<int64_t> step_of_matrices(const ir::LoopBody &body, int64_t count) {
+  if (body.sizes.empty() || !body.sizes[0].is_integer(count))
+    return std::nullopt;
+  std::optional<int64_t> result;
+  for (const ir::BodyOp &op : body.ops) {
+    if (op.index == ir::kNone || op.op == ir::Op::store)
+      continue;
+    const Expr index = body.indices[op.index];
+    const auto step = symbolic::coefficient_of(index, body.variables[0]);
+    if (op.op != ir::Op::load && !symbolic::depends_on(index, body.variables[0]))
+      continue;
+    if (op.op != ir::Op::load || result || !step || !step->is_integer() || step->value() <= 0)
+      return std::nullopt;
+    result = step->value();
+  }
+  return result;
+}
+
+namespace {
+
+/// The same loops, those apart that the load of `results` divides.
+std::vector<ir::LoopBody> with_divided_loops(const std::vector<ir::LoopBody> &bodies,
+                                             BufferId results) {
+  std::vector<ir::LoopBody> divided = bodies;
+  for (size_t i = 0; i < divided.front().variables.size(); ++i) {
+    const ir::LoopBody &first = divided.front();
+    const Expr variable = first.variables[i];
+    const auto size = constant_of(first.sizes[i]);
+    int64_t length = 0;
+    for (const ir::BodyOp &op : first.ops)
+      if (op.op == ir::Op::load && op.buffer == results && length == 0)
+        length = symbolic::divisor_of(first.indices[op.index], variable);
+    if (length < 2 || !size || length >= *size || *size % length != 0)
+      continue;
+    size_t number = first.variables.size(); // of a variable that no body has
+    const auto taken = [&](Expr symbol) {
+      return std::any_of(bodies.begin(), bodies.end(), [&](const ir::LoopBody &body) {
+        return std::find(first.variables.begin(), first.variables.end(), symbol) !=
+                   first.variables.end() ||
+               std::find(body.variables.begin(), body.variables.end(), symbol) !=
+                   body.variables.end();
+      });
+    };
+    while (taken(symbolic::symbol(symbolic::SymbolSort::loop, number)))
+      ++number;
+    const Expr within = symbolic::symbol(symbolic::SymbolSort::loop, number);
+    const std::vector<Expr> before = first.variables;
+    std::vector<Expr> variables = before, sizes = first.sizes, places = before;
+    const auto after = static_cast<std::ptrdiff_t>(i) + 1;
+    variables.insert(variables.begin() + after, within);
+    sizes[i] = Expr(*size / length);
+    sizes.insert(sizes.begin() + after, Expr(length));
+    places[i] = variable * Expr(length) + within;
+    for (ir::LoopBody &body : divided) {
+      if (body.is_reduction() || body.variables != before)
+        return bodies;
+      body = ir::reindex(body, variables, sizes, sizes.size(), places);
+    }
+  }
+  return divided;
+}
+
+} // namespace
+
+std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &given,
                                       BufferId results) {
+  const std::vector<ir::LoopBody> bodies = with_divided_loops(given, results);
   const ir::LoopBody &first = bodies.front();
   const auto load = std::find_if(first.ops.begin(), first.ops.end(), [&](const ir::BodyOp &op) {
     return op.op == ir::Op::load && op.buffer == results;
@@ -124,6 +189,20 @@ bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns)
     }
   }
   return true;
+}
+
+bool stores_in_runs(const std::vector<ir::LoopBody> &bodies, int64_t run) {
+  return std::all_of(bodies.begin(), bodies.end(), [&](const ir::LoopBody &body) {
+    const Expr variable = body.variables.back();
+    return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+      if (op.op != ir::Op::store)
+        return true;
+      const Expr index = body.indices[op.index];
+      const auto step = symbolic::coefficient_of(index, variable);
+      return step && step->is_integer(1) &&
+             symbolic::known_multiple_of(symbolic::substitute(index, {{variable, Expr(0)}}), run);
+    });
+  });
 }
 
 bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) {

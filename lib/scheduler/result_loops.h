@@ -15,14 +15,21 @@ bool follows(const State &state, const ir::LoopBody &body, BufferId buffer);
 /// True if iterations come in whole runs along the innermost loop.
 bool has_whole_runs(const ir::LoopBody &body, int64_t run);
 
+/// Of a body that copies matrices, one after another: elements of memory from what it reads for one
+/// of `count` to the next one's. Nothing where they do not lie a constant apart, or masks differ.
+std::optional<int64_t> step_of_matrices(const ir::LoopBody &body, int64_t count);
+
 /// `bodies`, of the same loops, with these in the order in which they load `results`, the elements
-/// of memory one after the other; nothing unless that is another order of the same loops.
+/// of memory one after the other; a loop that their load divides is two. Nothing unless that is
+/// another order of the same loops.
 std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,
                                       BufferId results);
 
 /// Whether all that `bodies` store lies along the loop before those over `columns`, as far as it
 /// goes: results of neighbouring rows beside each other.
 bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns);
+/// Whether runs of `run` neighbours along the innermost loop are neighbours in all that is stored.
+bool stores_in_runs(const std::vector<ir::LoopBody> &bodies, int64_t run);
 
 /// True if what is stored is what was loaded, or zero where a mask hides it, and a run of it is a
 /// run of memory: it can be copied as it is.

@@ -191,6 +191,8 @@ struct TemplateParts {
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> prologue;
+  /// Of a batch: elements of memory from what the prologue reads for one product to the next one's.
+  int64_t prologue_step = 0;
   /// A product of few rows (tc_product_few.h), which has no prologue, and whose tile the generator
   /// chooses (cost.h, few_choice): what computes its right operand while it is read; nothing:
   /// memory has it.

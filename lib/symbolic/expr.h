@@ -185,6 +185,9 @@ std::vector<Expr> free_symbols(Expr e);
 bool depends_on(Expr e, Expr symbol);
 /// Coefficient c when e = c*symbol + rest and neither c nor rest mentions `symbol`; else nothing.
 std::optional<Expr> coefficient_of(Expr e, Expr symbol);
+/// What `variable` is divided by within `e`: the inner size of a loop that is two in one; 0 if
+/// nothing divides it.
+int64_t divisor_of(Expr e, Expr variable);
 /// Strides of `e` over `variables`: e(v=1, others 0) - e(all 0), as TorchInductor's stride_vars
 /// does (exact when e is affine, a hint otherwise).
 std::vector<Expr> stride_vars(Expr e, std::span<const Expr> variables);

@@ -113,6 +113,22 @@ Expr offset_of(Expr e, std::span<const Expr> variables) {
   return substitute(e, zeros);
 }
 
+int64_t divisor_of(Expr e, Expr variable) {
+  if (e.is_integer() || e.is_symbol())
+    return 0;
+  const auto operands = e.operands();
+  const bool divides = e.kind() == Kind::floor_div || e.kind() == Kind::mod;
+  if (divides && operands[0] == variable && operands[1].is_integer())
+    return operands[1].value();
+  if (e.kind() == Kind::modular_index && operands[0] == variable &&
+      operands[1].is_integer(1) && operands[2].is_integer())
+    return operands[2].value();
+  for (const Expr operand : operands)
+    if (const int64_t found = divisor_of(operand, variable); found != 0)
+      return found;
+  return 0;
+}
+
 std::vector<Expr> stride_vars(Expr e, std::span<const Expr> variables) {
   Substitution values;
   for (Expr variable : variables)

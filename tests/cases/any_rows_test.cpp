@@ -455,7 +455,7 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
   }
 }
 
-/// Operands of 1 and 2 bytes whose runs start wherever their rows do, beside results that lie in
+/// Operands of 1, 2 and 4 bytes whose runs start wherever their rows do, beside results that lie in
 /// whole accesses; the last ones end with their memory, the first ones begin with it.
 void check_loads_anywhere(const std::vector<runtime::SessionOptions> &ways) {
   for (const char *dtype : {"uint8", "int8", "bool", "int16", "float16", "bfloat16"})
@@ -478,6 +478,24 @@ void check_loads_anywhere(const std::vector<runtime::SessionOptions> &ways) {
                           }));
         testing::check_made(graph, compilation, 0, ways);
       }
+  for (const int64_t apart : {1, 2, 3, 5, 6, 7}) // floats beside 16 bits, in runs of eight
+    for (const bool at_end : {false, true}) {
+      const int64_t width = 64, first = at_end ? apart : 0;
+      const testing::MadeGraph graph = {
+          "floats of a part of rows",
+          {{"x", "float16", {37, width}, 0, 2}, {"z", "float32", {37, width + apart}, 0, 2}},
+          {{"s", "aten.slice.Tensor", {"$z", 1, first, first + width}},
+           {"a", "aten.add.Tensor", {"$x", "$s"}},
+           {"y", "prims.convert_element_type.default", {"$a", {{"dtype", "float16"}}}}},
+          {"y"}};
+      INFO("floats, " << apart << " more, from " << first);
+      const driver::Compilation compilation = testing::compile_made(graph, false);
+      CHECK(std::any_of(compilation.program.kernels.begin(), compilation.program.kernels.end(),
+                        [](const program::Kernel &kernel) {
+                          return kernel.cuda.text.find("tc_load_anywhere<8>") != std::string::npos;
+                        }));
+      testing::check_made(graph, compilation, 0, ways);
+    }
 }
 
 } // namespace

@@ -132,6 +132,26 @@ public:
     return p;
   }
 
+  /// Several groups, from few channels each, of which many are one product, to whole lines.
+  Problem group_problem() {
+    Problem p = tap_problem();
+    if (p.rank == 1) // not with channels innermost
+      p.rank = 2;
+    while (p.kernel.size() < p.rank) {
+      p.kernel.push_back(between(1, 3));
+      p.stride.push_back(between(1, 2));
+      p.dilation.push_back(1);
+      p.padding.push_back(between(0, 1));
+      p.sizes.push_back(p.kernel.back() + between(0, 9));
+    }
+    p.more = Sizes(p.rank, 0);
+    p.batch = between(1, 2);
+    p.groups = one_of({2, 3, 4, 5, 6, 8, 16});
+    p.channels = p.groups * one_of({2, 4, 8, 12, 16, 24, p.groups < 6 ? 64 : 32});
+    p.outputs = p.groups * one_of({5, 8, 16, 24, p.groups < 5 ? 72 : 40});
+    return p;
+  }
+
   /// Few channels, as colours, whose lines are taken together.
   Problem line_problem() {
     Problem p;
@@ -280,6 +300,35 @@ int check_taps(uint64_t seed, int count, const std::vector<runtime::SessionOptio
   return mapped;
 }
 
+/// Of `count` convolutions in groups, how many have one kernel of products that reads windows.
+int check_groups(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  int products = 0;
+  for (int i = 0; i < count; ++i) {
+    const Problem p = draw.group_problem();
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    check_compiled(p, graph, compilation, ways);
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      products +=
+          kernel.plan.find("product, ") == 0 &&
+                  (kernel.name.find("windows") != std::string::npos || count_of(p.kernel) == 1)
+              ? 1
+              : 0;
+  }
+  return products;
+}
+
+/// Of a few outputs a group, which are no products.
+void check_few_outputs(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  for (int i = 0; i < count; ++i) {
+    Problem p = draw.group_problem();
+    p.outputs = p.groups * draw.between(1, 4);
+    check_problem(p, ways);
+  }
+}
+
 /// Of `count` convolutions, how many take lines together.
 int check_lines(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
   Draw draw(seed);
@@ -333,9 +382,13 @@ TEST_CASE("few channels are taken together along a line on the GPU", "[gpu]") {
     CHECK(check_lines(6, 60, ways) >= 25);
 }
 
-TEST_CASE("columns of groups of 16-bit channels are read and written in whole runs") {
-  for (const auto &[channels, outputs, groups] :
-       {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}}, {64, 128, 4}, {96, 48, 6}}) {
+TEST_CASE("groups of 16-bit channels are a batch of products that reads windows") {
+  for (const auto &[channels, outputs, groups, merged] :
+       {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}, int64_t{1}},
+        {64, 128, 4, 2},
+        {96, 48, 6, 2},
+        {256, 256, 32, 4},
+        {130, 130, 13, 13}}) {
     Problem p;
     p.dtype = "float16";
     p.batch = 3;
@@ -351,16 +404,40 @@ TEST_CASE("columns of groups of 16-bit channels are read and written in whole ru
     p.bias = p.after_relu = true;
     const testing::MadeGraph graph = graph_of(p);
     const driver::Compilation compilation = testing::compile_made(graph, false);
-    size_t columns = 0;
+    const std::string many = ", " + std::to_string(merged) + " products";
+    INFO(channels << " channels in " << groups << " groups");
+    size_t products = 0;
     for (const program::Kernel &kernel : compilation.program.kernels)
-      if (kernel.name.find("windows") != std::string::npos) {
-        ++columns;
-        INFO(kernel.name << ": " << kernel.plan);
-        CHECK(kernel.plan.find("16-byte accesses") != std::string::npos);
-      }
-    CHECK(columns == 1);
+      products += kernel.plan.find("product, ") == 0 &&
+                          kernel.name.find("windows") != std::string::npos &&
+                          (merged == 1) == (kernel.plan.find(" products") == std::string::npos) &&
+                          (merged == 1 || kernel.plan.find(many) != std::string::npos)
+                      ? 1
+                      : 0;
+    const bool whole = channels / groups % 8 == 0; // runs of 16 bytes
+    CHECK(products == (whole ? 1 : 0));
+    for (const program::Step &step : compilation.program.steps)
+      CHECK((!whole || !std::holds_alternative<program::Matmul>(step.kind)));
     check_compiled(p, graph, compilation, testing::host_ways());
   }
+}
+
+TEST_CASE("convolutions in groups at random") {
+  CHECK(check_groups(8, 14, testing::host_ways()) >= 5);
+}
+
+TEST_CASE("convolutions in groups at random on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    CHECK(check_groups(9, 60, ways) >= 20);
+}
+
+TEST_CASE("sums in groups of few outputs at random") {
+  check_few_outputs(10, 6, testing::host_ways());
+}
+
+TEST_CASE("sums in groups of few outputs at random on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_few_outputs(11, 50, ways);
 }
 
 TEST_CASE("results that are asked for with channels outermost are finished along the rows") {
@@ -404,6 +481,8 @@ TEST_CASE("phases of a transposed convolution are stored where they belong, or a
     int64_t count = 0;
     for (const program::Kernel &made : compilation.program.kernels)
       count += made.plan.find("product, ") == 0 ? 1 : 0;
+    for (const program::Step &step : compilation.program.steps) // of one tap each, read as they lie
+      count += std::holds_alternative<program::Matmul>(step.kind) ? 1 : 0;
     check_compiled(p, graph, compilation, testing::host_ways());
     return count;
   };

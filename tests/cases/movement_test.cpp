@@ -117,6 +117,20 @@ std::vector<Case> tiles() {
   };
 }
 
+/// A shuffle by `factor` of pixels whose channels lie innermost, and lie so afterwards.
+Case shuffled_inside(const std::string &dtype, const std::vector<int64_t> &sizes, int64_t factor,
+                     const std::string &plan) {
+  return {"shuffled, channels innermost",
+          {{"x", dtype, sizes}},
+          {{"c", "aten.permute.default", {"$x", {0, 3, 1, 2}}},
+           {"s", "aten.pixel_shuffle.default", {"$c", factor}},
+           {"a", "aten.silu.default", {"$s"}},
+           {"p", "aten.permute.default", {"$a", {0, 2, 3, 1}}},
+           clone("$p")},
+          {"y"},
+          plan};
+}
+
 std::vector<Case> short_loops() {
   const auto shuffled = [](const std::string &name, const std::string &dtype,
                            const std::vector<int64_t> &sizes, int factor,
@@ -172,6 +186,9 @@ std::vector<Case> short_loops() {
        ""},
       permuted("six channels of bytes last", "int8", {5, 6, 12, 24}, {0, 2, 3, 1}),
       permuted("pairs of doubles", "float64", {7, 2, 37}, {0, 2, 1}),
+      shuffled_inside("bfloat16", {2, 5, 7, 256}, 2, kShortLoop),
+      shuffled_inside("float32", {2, 3, 11, 36}, 2, kShortLoop),
+      shuffled_inside("float16", {3, 5, 4, 72}, 3, ""), // nine of a pixel
       {"side by side",
        {{"a", "bfloat16", {30, 36}}, {"b", "bfloat16", {30, 36}}},
        {{"n", "aten.neg.default", {"$b"}}, {"y", "aten.stack.default", {{"$n", "$a"}, -1}}},

@@ -385,7 +385,7 @@ TC_FN tc_vec<T, V> tc_load_shifted(const T *low, const T *high) {
     vector.at[i] = i + Shift < V ? first.at[(i + Shift) % V] : second.at[(i + Shift) % V];
   return vector;
 }
-/// V elements of 1 or 2 bytes, 8 bytes at least, from element `at` of an array on, p pointing at
+/// V elements of 1, 2 or 4 bytes, 8 bytes at least, from element `at` of an array on, p pointing at
 /// it, wherever that lies: whole aligned pieces are read, and put together; at the array's ends,
 /// single elements. Elements outside of [0, end) are zeros.
 template <int V, class T, class At, class End>
@@ -420,8 +420,9 @@ TC_FN tc_vec<T, V> tc_load_anywhere(const T *p, At at, End end) {
     }
     TC_UNROLL
     for (int i = 0; i < count; ++i)
-      u.words[i] =
-          __funnelshift_r(read.words[i], read.words[i + 1], static_cast<unsigned>(offset) % 4 * 8);
+      u.words[i] = size == 4 ? read.words[i]
+                             : __funnelshift_r(read.words[i], read.words[i + 1],
+                                               static_cast<unsigned>(offset) % 4 * 8);
   } else { // words move by an element, which comes last: in an array they would leave registers
     TC_UNROLL
     for (int i = 0; i < count; ++i)
@@ -433,8 +434,10 @@ TC_FN tc_vec<T, V> tc_load_anywhere(const T *p, At at, End end) {
           inside ? reinterpret_cast<const typename tc_chunk<size>::type *>(p)[i] : 0u;
       TC_UNROLL
       for (int w = 0; w + 1 < count; ++w)
-        u.words[w] = __funnelshift_r(u.words[w], u.words[w + 1], size * 8);
-      u.words[count - 1] = u.words[count - 1] >> size * 8 | x << (32 - size * 8);
+        u.words[w] =
+            size == 4 ? u.words[w + 1] : __funnelshift_r(u.words[w], u.words[w + 1], size * 8);
+      u.words[count - 1] =
+          size == 4 ? x : u.words[count - 1] >> size * 8 % 32 | x << (32 - size * 8);
     }
   }
 #else

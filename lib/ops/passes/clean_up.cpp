@@ -121,6 +121,9 @@ public:
       mutates_ = mutates_ || output.kind == graph::OutputKind::buffer_mutation ||
                  output.kind == graph::OutputKind::input_mutation ||
                  output.kind == graph::OutputKind::parameter_mutation;
+    for (const graph::OutputSpec &output : rewrite_.source().outputs)
+      if (const Node *node = behind_views(rewrite_.source(), output.value))
+        results_.insert(node);
   }
 
   Graph run() {
@@ -135,14 +138,16 @@ public:
 private:
   Rewrite rewrite_;
   bool mutates_ = false, products_read_windows_ = false;
+  std::unordered_set<const Node *> results_; // of the source
   std::unordered_map<std::string, Argument> known_;
 
   void visit(graph::NodeId id) {
+    const bool is_result = results_.count(&rewrite_.source().node(id)) != 0;
     Node node = rewrite_.take_mapped(id);
     const Operator &row = *find_operator(node.target);
     GraphBuilder &builder = rewrite_.builder();
     node.value = infer_value(builder.graph(), node, builder.shared_ranges());
-    if (std::optional<Argument> same = unchanged(node, row)) {
+    if (std::optional<Argument> same = unchanged(node, row, is_result)) {
       rewrite_.replace(id, *same);
       return;
     }
@@ -160,15 +165,15 @@ private:
     rewrite_.replace(id, inserted.first->second);
   }
 
-  /// The argument that the node is equal to.
-  std::optional<Argument> unchanged(const Node &node, const Operator &row) {
+  /// The argument that the node is equal to. `is_result`: an output lies in its memory.
+  std::optional<Argument> unchanged(const Node &node, const Operator &row, bool is_result) {
     const TensorMeta *result = node.value->tensor();
     if (!result)
       return std::nullopt;
     std::optional<Argument> operand;
     if (is_movement(row) && !node.args.empty() && node.args[0].node()) {
-      if (row.lowering == "clone" && mutates_ && is_input(node.args[0]))
-        return std::nullopt; // the copy is what keeps the old value
+      if (row.lowering == "clone" && (mutates_ || is_result) && is_input(node.args[0]))
+        return std::nullopt; // the copy keeps the old value, or is what was asked for
       operand = node.args[0];
     } else {
       operand = neutral_operand(rewrite_.call(node, row), *result);
@@ -195,8 +200,7 @@ private:
   }
 
   /// What the argument is, seen through views; null if it is no node.
-  const Node *behind_views(Argument argument) const {
-    const Graph &graph = rewrite_.builder().graph();
+  static const Node *behind_views(const Graph &graph, Argument argument) {
     while (argument.node()) {
       const Node &node = graph.node(argument.node()->id);
       if (node.kind != NodeKind::call_function ||
@@ -208,7 +212,7 @@ private:
   }
   /// Whether the argument is an input of the graph, seen through views.
   bool is_input(const Argument &argument) const {
-    const Node *node = behind_views(argument);
+    const Node *node = behind_views(rewrite_.builder().graph(), argument);
     return node && node->kind != NodeKind::call_function;
   }
   /// A convolution's windows laid out as a matrix, kernel times as large as the input: the one
@@ -216,7 +220,7 @@ private:
   bool is_columns(const Node &node, const Operator &row) const {
     if (row.lowering != "clone" || node.args.empty())
       return false;
-    const Node *source = behind_views(node.args[0]);
+    const Node *source = behind_views(rewrite_.builder().graph(), node.args[0]);
     return source && source->target == "tsc.windows.default";
   }
 

@@ -32,6 +32,8 @@ int64_t word_of(const Convolution &c);
 /// What is missing to whole runs of `run` elements; 0 of a size that is no number.
 int64_t more_to_runs(const Expr &count, int64_t run);
 bool all_are(const std::vector<Expr> &values, int64_t value);
+/// One tap at every position of the input.
+bool has_one_tap(const Convolution &c);
 
 /// Whether a product of one group has a row a position and a column a channel: where the result is
 /// asked for like that, where that was chosen for the graph, and for 16-bit floats, whose products
@@ -42,6 +44,15 @@ bool has_channels_inside(const Convolution &c);
 /// Whether the target's product kernel can be expected to read the windows where they come from:
 /// it wants sizes that are known and, of float32, whole runs of results.
 bool reads_windows(const Convolution &c, const Facilities &facilities);
+/// Whether the columns of groups are rows of channels: then neighbours are read and written
+/// together, and each group's are whole runs.
+bool has_group_rows(const Convolution &c, const Facilities &facilities);
+/// How many groups become one, whose weights are zero between different ones: as many as a product's
+/// kernel takes at a time in any case (64 terms, which are a line of shared memory, and 64 columns).
+/// 1: none, or not of 16-bit floats with channels innermost.
+int64_t groups_at_once(const Convolution &c, const Facilities &facilities);
+/// `c` with so many groups as one, but for its weight.
+Convolution with_merged_groups(Convolution c, const Facilities &facilities);
 /// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution
 /// of stride 1. Output o gets tap t of input i where o + padding = i * stride + t * dilation.
 struct Phase {

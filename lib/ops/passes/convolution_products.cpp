@@ -102,27 +102,37 @@ Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const A
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
-bool has_group_rows(const Convolution &c, const Facilities &facilities) {
-  const Expr channels = symbolic::floor_div(c.channels(), c.groups),
-             outputs = symbolic::floor_div(c.outputs(), c.groups);
-  return has_channels_inside(c) && !c.transposed && facilities.product_kernels &&
-         tensor::is_reduced_float(c.result.dtype) && channels.is_integer() &&
-         outputs.is_integer() && more_to_runs(channels, word_of(c)) == 0 &&
-         more_to_runs(outputs, word_of(c)) == 0;
+Argument weight_of_merged(GraphBuilder &builder, const Argument &w, const Convolution &c,
+                          int64_t count) {
+  const Shaper shaper(builder);
+  const Expr groups = c.groups, outputs = symbolic::floor_div(c.outputs(), groups),
+             channels = symbolic::floor_div(c.channels(), groups),
+             merged = symbolic::floor_div(groups, count);
+  const size_t rank = c.rank();
+  const Sizes around(rank, Expr(1));
+  const Argument apart =
+      shaper.reshape(w, then({merged, count, outputs, Expr(1), channels}, c.window.kernel));
+  const Argument repeated =
+      shaper.expand(apart, then({merged, count, outputs, count, channels}, c.window.kernel));
+  const Argument numbers =
+      builder.call("aten.arange.default", {count},
+                   {{"dtype", tensor::DType::i64}, {"device", builder.meta(w).device}});
+  const Argument same = builder.call(
+      "aten.eq.Tensor", {shaper.reshape(numbers, then({Expr(1), count, 1, 1, 1}, around)),
+                         shaper.reshape(numbers, then({Expr(1), 1, 1, count, 1}, around))});
+  const Argument filled = builder.call("aten.where.ScalarOther", {same, repeated, 0.0});
+  return shaper.reshape(filled, then({c.outputs(), channels * Expr(count)}, c.window.kernel));
 }
 
-Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
-                               const Convolution &c, const Sizes &positions) {
+namespace {
+
+/// rows [G, N * positions, terms] times the weights of their group, as [N, O, positions..].
+Argument product_of_groups(const Shaper &shaper, const Argument &rows, const Argument &w,
+                           const Convolution &c, const Sizes &positions) {
   const size_t rank = c.rank();
   const auto [batch, count, groups, channels, outputs, terms] = sizes_of(c, positions);
-  const Argument apart =
-      shaper.reshape(windows, then(then({batch, groups, channels}, positions), c.window.kernel));
-  std::vector<size_t> order = then(then({1, 0}, 3, rank), 3 + rank, rank), inner = {0, 1};
-  order.push_back(2);
-  inner = then(inner, 3, rank);
+  std::vector<size_t> inner = then({0, 1}, 3, rank);
   inner.push_back(2);
-  const Argument rows =
-      shaper.reshape(shaper.permute(apart, order), {groups, batch * count, terms});
   const Argument weights = shaper.reshape(w, then({groups, outputs, channels}, c.window.kernel));
   const Argument matrix = shaper.reshape(shaper.permute(weights, inner), {groups, outputs, terms});
   const Argument product = shaper.batched_product(rows, shaper.permute(matrix, {0, 2, 1}));
@@ -131,6 +141,32 @@ Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, co
   return shaper.reshape(
       shaper.permute(shaper.reshape(product, split), then({1, 0, 2 + rank}, 2, rank)),
       then({batch, groups * outputs}, positions));
+}
+
+} // namespace
+
+Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
+                               const Convolution &c, const Sizes &positions) {
+  const size_t rank = c.rank();
+  const auto [batch, count, groups, channels, outputs, terms] = sizes_of(c, positions);
+  const Argument apart =
+      shaper.reshape(windows, then(then({batch, groups, channels}, positions), c.window.kernel));
+  std::vector<size_t> order = then(then({1, 0}, 3, rank), 3 + rank, rank);
+  order.push_back(2);
+  const Argument rows =
+      shaper.reshape(shaper.permute(apart, order), {groups, batch * count, terms});
+  return product_of_groups(shaper, rows, w, c, positions);
+}
+
+Argument product_of_group_views(const Shaper &shaper, const Argument &x, const Argument &w,
+                                const Convolution &c) {
+  const Sizes &sizes = c.input.layout.sizes, positions(sizes.begin() + 2, sizes.end());
+  std::vector<size_t> inner = then({0}, 2, c.rank());
+  inner.push_back(1);
+  const auto [batch, count, groups, channels, outputs, terms] = sizes_of(c, positions);
+  const Argument apart =
+      shaper.reshape_in_place(shaper.permute(x, inner), {batch * count, groups, channels});
+  return product_of_groups(shaper, shaper.permute(apart, {1, 0, 2}), w, c, positions);
 }
 
 } // namespace tsc::ops

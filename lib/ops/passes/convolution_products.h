@@ -69,13 +69,16 @@ Argument product_of_columns(const Shaper &shaper, const Argument &windows, const
 Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const Argument &w,
                          const Convolution &c, const std::vector<Expr> &positions);
 
-/// Whether the columns of groups are rows of channels: then neighbours are read and written
-/// together, and each group's are whole runs.
-bool has_group_rows(const Convolution &c, const Facilities &facilities);
+/// The weight of `c` with `count` groups as one: [O, C / G * count, kernel..].
+Argument weight_of_merged(GraphBuilder &builder, const Argument &w, const Convolution &c,
+                          int64_t count);
 
 /// The same of several groups, which are the product's batch: [G, N * positions, taps * C / G] @
 /// [G, taps * C / G, O / G].
 Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
                                const Convolution &c, const std::vector<Expr> &positions);
+/// The same of one tap at every position, whose rows lie in x [N, C, positions..].
+Argument product_of_group_views(const Shaper &shaper, const Argument &x, const Argument &w,
+                                const Convolution &c);
 
 } // namespace tsc::ops

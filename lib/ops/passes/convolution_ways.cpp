@@ -40,7 +40,8 @@ struct Cut {
 Cut cut_columns(const Convolution &c, Expr columns, const Facilities &facilities) {
   const std::optional<int64_t> elements = columns.as_integer();
   int64_t largest = kLargestColumns / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
-  if (elements && reads_windows(c, facilities) && !copies_once(c)) {
+  if (elements && (reads_windows(c, facilities) || has_group_rows(c, facilities)) &&
+      !copies_once(c)) {
     const int64_t results = c.batch().value() * symbolic::numel(c.positions).value() *
                             c.outputs().value(); // of a part, no more than its columns count
     largest = kLargestUnwritten / std::max<int64_t>(1, (results + *elements - 1) / *elements);
@@ -236,6 +237,13 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
     return packed_product(builder, input, w, c, *packed, positions);
   Argument weight = w;
   fill_channels(builder, input, weight, c);
+  const Sizes &sizes = c.input.layout.sizes;
+  if (has_one_tap(c) && std::equal(positions.begin(), positions.end(), sizes.begin() + 2)) {
+    if (has_group_rows(c, builder.facilities()))
+      return product_of_group_views(shaper, input, weight, c);
+    if (keeps_channels_inside(c) && reads_windows(c, builder.facilities()))
+      return product_of_views(shaper, input, weight, c, true); // nothing is copied
+  }
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
   if (keeps_channels_inside(c))
     return product_of_rows(builder, windows, weight, c, positions);
@@ -351,8 +359,15 @@ Argument turned_weights(GraphBuilder &builder, const Argument &w, const Convolut
                         then({c.outputs(), channels}, c.window.kernel));
 }
 
-Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
-                    const Convolution &c) {
+Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &weight,
+                    const Convolution &given) {
+  Convolution c = given;
+  Argument w = weight;
+  if (const int64_t count = groups_at_once(c, builder.facilities()); count > 1) {
+    w = weight_of_merged(builder, w, c, count);
+    c = with_merged_groups(c, builder.facilities());
+    c.weight = builder.meta(w);
+  }
   const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
   const Expr elements =
       c.transposed ? c.batch() * c.outputs() * c.window.taps() * symbolic::numel(spatial)
@@ -364,8 +379,8 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
     return sum_of_products(builder, x, w, c);
   Argument input = x;
   // What fills channels up puts them there, too. Columns of groups are copied by whole runs then.
-  if (!c.window.taps().is_integer(1) &&
-      (has_group_rows(c, builder.facilities()) ||
+  if (has_group_rows(c, builder.facilities()) ||
+      (!c.window.taps().is_integer(1) &&
        (reads_windows(c, builder.facilities()) && !copies_once(c) &&
         more_to_runs(c.channels(), word_of(c)) == 0)))
     input = builder.emit("tsc.channels_inside.default", {x});

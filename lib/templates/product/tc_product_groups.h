@@ -180,7 +180,10 @@ TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int batch, int r
       tap[k] = taps % operand.kernel[k] * operand.dilation[k];
       taps /= operand.kernel[k];
     }
-    tc_bulk_copy_tap<rank>(to, operand.map, term % operand.channels, at, position, tap, barrier);
+    int channel = term % operand.channels;
+    if constexpr (tc_is_batched<Operand>)
+      channel += batch * static_cast<int>(operand.batch_stride);
+    tc_bulk_copy_tap<rank>(to, operand.map, channel, at, position, tap, barrier);
   } else if constexpr (Operand::deep) {
     if constexpr (tc_is_batched<Operand>)
       tc_bulk_copy(to, operand.map, term, row, batch, barrier);

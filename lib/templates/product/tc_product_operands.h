@@ -69,6 +69,7 @@ template <class T> struct tc_deep_operand {
   struct place {
     const T *from;
   };
+  TC_MEMBER void move(long long elements) { from += elements; }
   TC_MEMBER place at(int row) const { return {row < rows ? from + row * stride : nullptr}; }
   TC_MEMBER const T *run(const place &p, int term) const {
     return p.from != nullptr && term < terms ? p.from + term : nullptr;
@@ -83,6 +84,7 @@ template <class T> struct tc_flat_operand {
   struct place {
     const T *from;
   };
+  TC_MEMBER void move(long long elements) { from += elements; }
   TC_MEMBER place at(int row) const { return {row < rows ? from + row : nullptr}; }
   TC_MEMBER const T *run(const place &p, int term) const {
     return p.from != nullptr && term < terms ? p.from + term * stride : nullptr;
@@ -114,12 +116,14 @@ template <class Operand> constexpr bool tc_is_mapped = tc_is_windows<Operand>;
 template <class Operand> constexpr bool tc_is_mapped<tc_mapped_operand<Operand>> = true;
 template <class Operand>
 constexpr bool tc_is_batched<tc_mapped_operand<Operand>> = tc_is_batched<Operand>;
+template <class Operand, int Rank>
+constexpr bool tc_is_batched<tc_windows_operand<Operand, Rank>> = tc_is_batched<Operand>;
 
 /// What product `batch` multiplies, as threads read it.
 template <class Operand> TC_FN Operand tc_operand_of(const Operand &operand, int batch) {
   Operand result = operand;
   if constexpr (tc_is_batched<Operand>)
-    result.from += batch * operand.batch_stride;
+    result.move(batch * operand.batch_stride);
   return result;
 }
 

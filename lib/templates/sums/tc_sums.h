@@ -11,30 +11,43 @@
 
 static constexpr long long tc_sum_piece = 128;
 
+/// Accesses of a thread that are `bytes` together, 4 at least.
+template <class T, int V> TC_FN constexpr int tc_sums_ahead(int bytes) {
+  const int count = bytes / (static_cast<int>(sizeof(T)) * V);
+  return count < 4 ? 4 : count > 16 ? 16 : count;
+}
+
 /// The table that is summed up; `row` and `column`: its strides, in elements. V > 1: `column` is 1.
 template <class T> struct tc_sum_source {
   const T *elements;
   const long long *order;
   long long row, column, columns;
 
-  /// Adds the rows at positions [from, to) of `order`, their columns from `c` on.
-  template <int V, class A>
+  /// Adds the rows at positions [from, to) of `order`, their columns from `c` on. `Ahead`: loads
+  /// under way, at most; each waits for its place in `order`, so that a sum takes as long as it has
+  /// steps.
+  template <int V, int Ahead, class A>
   TC_MEMBER void add(A (&sum)[V], long long from, long long to, long long c) const {
-    constexpr int ahead = 4; // loads under way
-    for (; from + ahead <= to; from += ahead) {
-      tc_vec<T, V> rows[ahead];
-      TC_UNROLL
-      for (int k = 0; k < ahead; ++k)
-        rows[k] = load<V>(order[from + k], c);
-      TC_UNROLL
-      for (int k = 0; k < ahead; ++k)
-        add_one<V>(sum, rows[k]);
-    }
+    for (; from + Ahead <= to; from += Ahead)
+      add_some<V, Ahead>(sum, from, c);
+    if constexpr (Ahead > 4)
+      for (; from + 4 <= to; from += 4)
+        add_some<V, 4>(sum, from, c);
     for (; from < to; ++from)
-      add_one<V>(sum, load<V>(order[from], c));
+      add_some<V, 1>(sum, from, c);
   }
 
 private:
+  template <int V, int Count, class A>
+  TC_MEMBER void add_some(A (&sum)[V], long long from, long long c) const {
+    tc_vec<T, V> rows[Count];
+    TC_UNROLL
+    for (int k = 0; k < Count; ++k)
+      rows[k] = load<V>(order[from + k], c);
+    TC_UNROLL
+    for (int k = 0; k < Count; ++k)
+      add_one<V>(sum, rows[k]);
+  }
   template <int V> TC_MEMBER tc_vec<T, V> load(long long at, long long c) const {
     return tc_load_vec<V>(elements + at * row + c * column);
   }
@@ -54,7 +67,7 @@ TC_FN void tc_sum_piece_of(const tc_sum_source<T> &source, const K *keys, A *pie
   if (keys[from] != keys[to - 1])
     return;
   A sum[V] = {};
-  source.template add<V>(sum, from, to, c);
+  source.template add<V, tc_sums_ahead<T, V>(64)>(sum, from, to, c);
   TC_UNROLL
   for (int j = 0; j < V; ++j)
     pieces[piece * source.columns + c + j] = sum[j];
@@ -64,20 +77,21 @@ TC_FN void tc_sum_piece_of(const tc_sum_source<T> &source, const K *keys, A *pie
 template <int V, class T, class A, class R>
 TC_FN void tc_sum_row(const tc_sum_source<T> &source, const long long *starts, const A *pieces,
                       R *out, long long r, long long c) {
+  constexpr int ahead = tc_sums_ahead<T, V>(32);
   const long long from = starts[r], to = starts[r + 1];
   // Whole pieces among them.
   const long long first = (from + tc_sum_piece - 1) / tc_sum_piece, last = to / tc_sum_piece;
   A sum[V] = {};
   if (first < last) {
-    source.template add<V>(sum, from, first * tc_sum_piece, c);
+    source.template add<V, ahead>(sum, from, first * tc_sum_piece, c);
     for (long long piece = first; piece < last; ++piece) {
       TC_UNROLL
       for (int j = 0; j < V; ++j)
         sum[j] += pieces[piece * source.columns + c + j];
     }
-    source.template add<V>(sum, last * tc_sum_piece, to, c);
+    source.template add<V, ahead>(sum, last * tc_sum_piece, to, c);
   } else {
-    source.template add<V>(sum, from, to, c);
+    source.template add<V, ahead>(sum, from, to, c);
   }
   tc_value<R> y[V];
   TC_UNROLL
