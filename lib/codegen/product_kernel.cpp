@@ -643,8 +643,11 @@ private:
         "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" + found +
         "row < " + rows + "};\n  }\n";
     if (is_batch()) {
-      const std::string from =
-          parameters_.name_of(module_.storage_of(before_.graph[copied_load(before_)].buffer));
+      const auto &values = before_.graph.values; // of a copy, one of which is a load
+      const auto load = std::find_if(values.begin(), values.end(),
+                                     [](const Value &value) { return value.op == Op::load; });
+      require(load != values.end(), "codegen", "left operands of a batch are no copies");
+      const std::string from = parameters_.name_of(module_.storage_of(load->buffer));
       text += "  TC_MEMBER void move(long long elements) { " + from + " += elements; }\n";
     }
     if (copied)

@@ -216,8 +216,7 @@ private:
     if (try_few(at, parts))
       return;
     std::optional<Side> after = find_after(at, parts);
-    const std::optional<Side> before =
-        parts.sections == 0 ? find_before(at, after) : std::nullopt;
+    const std::optional<Side> before = parts.sections == 0 ? find_before(at, after) : std::nullopt;
     if (before)
       parts.prologue_step = step_of_prologue(node, groups_[before->group]).value_or(0);
     const bool between_vectors = is_between_vectors(factor_of(node), parts.columns);
@@ -467,9 +466,8 @@ private:
       if (turned.empty() || !unfit(group, turned, out, count, 1).empty())
         return {Refusal::shapes, why, group.members[0]};
       along_rows = stores_along_rows(turned, parts.columns);
-      if (!along_rows &&
-          (!unfit(group, turned, out, count, parts.run).empty() || parts.run == 1 ||
-           !stores_in_runs(turned, parts.run)))
+      if (!along_rows && (!unfit(group, turned, out, count, parts.run).empty() || parts.run == 1 ||
+                          !stores_in_runs(turned, parts.run)))
         return {Refusal::shapes, why, group.members[0]};
     }
     if (writes_between(at, found + 1, {{at}}))
@@ -574,7 +572,8 @@ private:
     if (layout.rank() == 2)
       return 0;
     const auto count = constant(layout.sizes[0]);
-    return count ? step_of_matrices(group.bodies[0], *count) : std::nullopt;
+    const auto step = count ? step_of_matrices(group.bodies[0], *count) : std::nullopt;
+    return step && *step % word_of(factor_of(node)) == 0 ? step : std::nullopt; // as runs start
   }
 
   /// The group that computes the right operand for this product alone, the terms of a column beside

@@ -183,6 +183,37 @@ TEST_CASE("products whose rows of results start anywhere on the GPU", "[gpu]") {
 
 namespace {
 
+/// A batch whose left operands are rows of `input` with zeros below: taken where they lie, if they
+/// are a number of whole runs apart.
+void check_filled_batch(const testing::MadeInput &input, const json &rows, bool is_read,
+                        const std::vector<runtime::SessionOptions> &ways) {
+  testing::MadeGraph graph;
+  graph.name = "left operands of a batch, of " + std::to_string(input.sizes.back());
+  graph.inputs = {input, {"w", "float16", {3, 64, 72}}};
+  graph.calls = rows;
+  graph.calls.push_back({"p", "aten.constant_pad_nd.default", {"$r", {0, 0, 0, 3}, 0.0}});
+  graph.calls.push_back({"y", "aten.bmm.default", {"$p", "$w"}});
+  graph.calls.push_back({"z", "aten.relu.default", {"$y"}});
+  graph.outputs = {"z"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  std::string plans;
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    plans += kernel.name + ": " + kernel.plan + "\n";
+  INFO(graph.name << "\n" << plans);
+  CHECK((compilation.program.steps.size() == 1) == is_read);
+  testing::check_made(graph, compilation, 0, ways);
+}
+void check_filled_batches(const std::vector<runtime::SessionOptions> &ways) {
+  const json whole = {{"r", "aten.slice.Tensor", {"$x", 2, 0, 64}}};
+  check_filled_batch({"x", "float16", {3, 61, 72}}, whole, true, ways);
+  check_filled_batch({"x", "float16", {3, 64, 65}}, whole, true, ways); // rows start anywhere
+  check_filled_batch({"x", "float16", {3, 61, 65}}, whole, false, ways);
+  check_filled_batch({"x", "float16", {3, 3907}}, // so do matrices
+                     {{"s", "aten.slice.Tensor", {"$x", 1, 0, 3904}},
+                      {"r", "aten.as_strided.default", {"$s", {3, 61, 64}, {3907, 64, 1}, 0}}},
+                     false, ways);
+}
+
 /// Columns that do not fill whole vectors, and are too few for the device to divide: a library has
 /// no fast kernel for them, so the product has its own though nothing follows it.
 void check_alone(const std::vector<runtime::SessionOptions> &ways) {
@@ -288,4 +319,13 @@ TEST_CASE("what follows a product or makes its factors draws and calls series") 
 }
 TEST_CASE("what follows a product draws and calls series on a GPU", "[gpu]") {
   check_drawn(testing::gpu_ways());
+}
+
+TEST_CASE("left operands of a batch are read where they lie on the host") {
+  check_filled_batches(testing::host_ways());
+}
+
+TEST_CASE("left operands of a batch are read where they lie on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_filled_batches(ways);
 }

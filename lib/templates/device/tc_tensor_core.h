@@ -75,6 +75,8 @@ TC_FN void tc_async_end_group() { asm volatile("cp.async.commit_group;" ::: "mem
 template <int Left> TC_FN void tc_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
+/// For all copies of the thread, of no group, too.
+TC_FN void tc_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // ---- ldmatrix and mma.sync: a warp multiplies 16 x 16 by 16 x 8
 

@@ -279,6 +279,10 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
       ring.next();
     }
   }
+  // Sums of other blocks come to where stages were: said once more by those who copied (who
+  // multiplies has waited for it).
+  if constexpr (Tile::splits > 1 && arrivals::copies)
+    tc_async_wait_all();
 }
 
 /// Where column `column` of row `row` is staged, floats: runs of 8 that a warp reads at once lie in
