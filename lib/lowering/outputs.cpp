@@ -85,8 +85,8 @@ ir::BufferView output_view(Context &context, TensorValue &value, const graph::Te
 /// Whether a value that lies in an input's memory was asked for as a copy of it: a kernel writes it
 /// then, alone or with its neighbours, where else the engine would copy memory after all else.
 bool is_copy_of_input(const Context &context, const graph::Node &output, const TensorValue &value) {
-  if (!value.storage->realized() || context.module.buffer(value.storage->buffer).role ==
-                                        ir::Buffer::Role::computed)
+  if (!value.storage->realized() ||
+      context.module.buffer(value.storage->buffer).role == ir::Buffer::Role::computed)
     return false;
   const graph::Node *node = &output;
   while (node->target != "aten.clone.default") {

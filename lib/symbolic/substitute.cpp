@@ -120,8 +120,8 @@ int64_t divisor_of(Expr e, Expr variable) {
   const bool divides = e.kind() == Kind::floor_div || e.kind() == Kind::mod;
   if (divides && operands[0] == variable && operands[1].is_integer())
     return operands[1].value();
-  if (e.kind() == Kind::modular_index && operands[0] == variable &&
-      operands[1].is_integer(1) && operands[2].is_integer())
+  if (e.kind() == Kind::modular_index && operands[0] == variable && operands[1].is_integer(1) &&
+      operands[2].is_integer())
     return operands[2].value();
   for (const Expr operand : operands)
     if (const int64_t found = divisor_of(operand, variable); found != 0)
