@@ -109,19 +109,11 @@ std::vector<ir::LoopBody> with_divided_loops(const std::vector<ir::LoopBody> &bo
         length = symbolic::divisor_of(first.indices[op.index], variable);
     if (length < 2 || !size || length >= *size || *size % length != 0)
       continue;
-    size_t number = first.variables.size(); // of a variable that no body has
-    const auto taken = [&](Expr symbol) {
-      return std::any_of(bodies.begin(), bodies.end(), [&](const ir::LoopBody &body) {
-        return std::find(first.variables.begin(), first.variables.end(), symbol) !=
-                   first.variables.end() ||
-               std::find(body.variables.begin(), body.variables.end(), symbol) !=
-                   body.variables.end();
-      });
-    };
-    while (taken(symbolic::symbol(symbolic::SymbolSort::loop, number)))
-      ++number;
-    const Expr within = symbolic::symbol(symbolic::SymbolSort::loop, number);
-    const std::vector<Expr> before = first.variables;
+    const std::vector<Expr> before = first.variables; // those of all bodies, see below
+    size_t number = before.size();
+    Expr within = symbolic::symbol(symbolic::SymbolSort::loop, number);
+    while (std::find(before.begin(), before.end(), within) != before.end())
+      within = symbolic::symbol(symbolic::SymbolSort::loop, ++number);
     std::vector<Expr> variables = before, sizes = first.sizes, places = before;
     const auto after = static_cast<std::ptrdiff_t>(i) + 1;
     variables.insert(variables.begin() + after, within);

@@ -36,7 +36,7 @@ TEST_CASE("groups of a few channels are summed up in tiles of neighbouring outpu
     std::string dtype;
     int channels, each, height, width;
   };
-  const Sizes cases[] = {{"bfloat16", 16, 4, 256, 259}, {"float16", 48, 3, 149, 150}};
+  const Sizes cases[] = {{"bfloat16", 16, 8, 256, 259}, {"float16", 48, 6, 149, 150}};
   for (const Sizes &c : cases) {
     const testing::Workplace place;
     const std::string graph =

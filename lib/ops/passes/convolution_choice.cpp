@@ -224,28 +224,6 @@ bool has_group_rows(const Convolution &c, const Facilities &facilities) {
          more_to_runs(outputs, word_of(c)) == 0;
 }
 
-int64_t groups_at_once(const Convolution &c, const Facilities &facilities) {
-  constexpr int64_t kAtOnce = 64;
-  const auto groups = c.groups.as_integer(),
-             channels = symbolic::floor_div(c.channels(), c.groups).as_integer(),
-             outputs = symbolic::floor_div(c.outputs(), c.groups).as_integer();
-  if (!groups || !channels || !outputs || *channels == 0 || *outputs == 0 || c.transposed ||
-      !facilities.product_kernels || !tensor::is_reduced_float(c.result.dtype) ||
-      !has_channels_inside(c))
-    return 1;
-  int64_t count = 1;
-  for (int64_t more = 2; more * std::max(*channels, *outputs) <= kAtOnce; ++more)
-    if (*groups % more == 0)
-      count = more;
-  return count;
-}
-
-Convolution with_merged_groups(Convolution c, const Facilities &facilities) {
-  if (const int64_t count = groups_at_once(c, facilities); count > 1)
-    c.groups = symbolic::floor_div(c.groups, count);
-  return c;
-}
-
 Way choose_way(const Convolution &c, const Facilities &facilities) {
   if (!tensor::is_floating(c.result.dtype)) // matrix libraries know no integers
     return Way::sum;
@@ -265,12 +243,6 @@ Way choose_way(const Convolution &c, const Facilities &facilities) {
       (c.transposed && c.groups.is_integer(1) && goes_by_phases(c, facilities) &&
        !at_most(channels, kFewOutputs) && !at_most(channels * c.window.taps(), kManyTerms - 1)))
     return Way::columns;
-  if (!c.groups.is_integer(1) && !at_most(outputs, kFewOutputs)) {
-    const Convolution merged = with_merged_groups(c, facilities);
-    if (has_group_rows(merged, facilities) ||
-        (groups_at_once(c, facilities) > 1 && reads_windows(merged, facilities)))
-      return Way::columns; // which its product reads where they come from, too
-  }
   const bool tiled =
       facilities.product_kernels && !c.transposed && has_channels_inside(c) &&
       (c.batch() * c.outputs() * symbolic::numel(c.positions)).as_integer().value_or(0) >=

@@ -47,12 +47,6 @@ bool reads_windows(const Convolution &c, const Facilities &facilities);
 /// Whether the columns of groups are rows of channels: then neighbours are read and written
 /// together, and each group's are whole runs.
 bool has_group_rows(const Convolution &c, const Facilities &facilities);
-/// How many groups become one, whose weights are zero between different ones: as many as a
-/// product's kernel takes at a time in any case (64 terms, which are a line of shared memory, and
-/// 64 columns). 1: none, or not of 16-bit floats with channels innermost.
-int64_t groups_at_once(const Convolution &c, const Facilities &facilities);
-/// `c` with so many groups as one, but for its weight.
-Convolution with_merged_groups(Convolution c, const Facilities &facilities);
 /// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution
 /// of stride 1. Output o gets tap t of input i where o + padding = i * stride + t * dilation.
 struct Phase {

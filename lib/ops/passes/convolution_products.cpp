@@ -102,28 +102,6 @@ Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const A
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
-Argument weight_of_merged(GraphBuilder &builder, const Argument &w, const Convolution &c,
-                          int64_t count) {
-  const Shaper shaper(builder);
-  const Expr groups = c.groups, outputs = symbolic::floor_div(c.outputs(), groups),
-             channels = symbolic::floor_div(c.channels(), groups),
-             merged = symbolic::floor_div(groups, count);
-  const size_t rank = c.rank();
-  const Sizes around(rank, Expr(1));
-  const Argument apart =
-      shaper.reshape(w, then({merged, count, outputs, Expr(1), channels}, c.window.kernel));
-  const Argument repeated =
-      shaper.expand(apart, then({merged, count, outputs, count, channels}, c.window.kernel));
-  const Argument numbers =
-      builder.call("aten.arange.default", {count},
-                   {{"dtype", tensor::DType::i64}, {"device", builder.meta(w).device}});
-  const Argument same = builder.call(
-      "aten.eq.Tensor", {shaper.reshape(numbers, then({Expr(1), count, 1, 1, 1}, around)),
-                         shaper.reshape(numbers, then({Expr(1), 1, 1, count, 1}, around))});
-  const Argument filled = builder.call("aten.where.ScalarOther", {same, repeated, 0.0});
-  return shaper.reshape(filled, then({c.outputs(), channels * Expr(count)}, c.window.kernel));
-}
-
 namespace {
 
 /// rows [G, N * positions, terms] times the weights of their group, as [N, O, positions..].

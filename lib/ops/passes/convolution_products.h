@@ -69,10 +69,6 @@ Argument product_of_columns(const Shaper &shaper, const Argument &windows, const
 Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const Argument &w,
                          const Convolution &c, const std::vector<Expr> &positions);
 
-/// The weight of `c` with `count` groups as one: [O, C / G * count, kernel..].
-Argument weight_of_merged(GraphBuilder &builder, const Argument &w, const Convolution &c,
-                          int64_t count);
-
 /// The same of several groups, which are the product's batch: [G, N * positions, taps * C / G] @
 /// [G, taps * C / G, O / G].
 Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,

@@ -359,15 +359,8 @@ Argument turned_weights(GraphBuilder &builder, const Argument &w, const Convolut
                         then({c.outputs(), channels}, c.window.kernel));
 }
 
-Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &weight,
-                    const Convolution &given) {
-  Convolution c = given;
-  Argument w = weight;
-  if (const int64_t count = groups_at_once(c, builder.facilities()); count > 1) {
-    w = weight_of_merged(builder, w, c, count);
-    c = with_merged_groups(c, builder.facilities());
-    c.weight = builder.meta(w);
-  }
+Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
+                    const Convolution &c) {
   const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
   const Expr elements =
       c.transposed ? c.batch() * c.outputs() * c.window.taps() * symbolic::numel(spatial)
