@@ -90,9 +90,10 @@ public:
           shape_.depth, target.shared_bytes_per_block,
           keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0);
     } else if (target.has_wgmma) {
-      const Expr rows = query().sizes[2];
-      shape_.groups =
-          tc_attention_groups(shape_.depth, shape_.masked, rows.is_integer() ? rows.value() : 0);
+      const auto heads = (query().sizes[0] * query().sizes[1]).as_integer(),
+                 rows = query().sizes[2].as_integer();
+      shape_.groups = tc_attention_groups(shape_.depth, shape_.masked, rows.value_or(0),
+                                          heads.value_or(0), target.multiprocessors);
     }
     make_maps();
     shape_.costly_mask =

@@ -287,6 +287,28 @@ private:
     return symbolic::simplify(index, graph_.ranges);
   }
 
+  /// Whether the scan at `position` goes over so few elements that roundings of f32 are a small
+  /// part of those to 16 bits that everything it is used for begins with.
+  bool is_rounded_short_scan(uint32_t position) const {
+    constexpr int64_t kFew = 1024;
+    const auto elements = symbolic::numel(graph_.element_sizes).as_integer();
+    return elements && *elements <= kFew && is_rounded_by_users(position);
+  }
+  bool is_rounded_by_users(uint32_t position) const {
+    for (uint32_t at = 0; at < body_->ops.size(); ++at) {
+      const ir::BodyOp &user = body_->ops[at];
+      if (std::find(user.args.begin(), user.args.end(), position) == user.args.end())
+        continue;
+      const bool rounds = user.op == Op::get_item ? is_rounded_by_users(at)
+                          : user.op == Op::store
+                              ? tensor::is_reduced_float(module_.buffer(user.buffer).dtype)
+                              : user.op == Op::to_dtype && tensor::is_reduced_float(user.dtype);
+      if (!rounds)
+        return false;
+    }
+    return true;
+  }
+
   ValueId add_op(uint32_t position) {
     const ir::BodyOp &op = body_->ops[position];
     switch (op.op) {
@@ -324,7 +346,8 @@ private:
         value.index = index_of(op, value.args);
       // Each product's rounding goes into all that follow.
       const bool is_product = op.op == Op::scan && op.scan == ir::ScanKind::prod;
-      if (is_product && tensor::is_floating(op.dtype) && op.dtype != DType::f64) {
+      if (is_product && tensor::is_floating(op.dtype) && op.dtype != DType::f64 &&
+          !is_rounded_short_scan(position)) {
         value.dtype = DType::f64;
         return convert(add(std::move(value)), DType::f32);
       }

@@ -399,11 +399,13 @@ void preload_all(KernelPlan &plan) {
 namespace {
 
 /// Single-pass statistics: a thread has the row to itself.
-bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
+bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan,
+                                   bool long_ones = false) {
   KernelPlan fresh;
   fresh.checked = plan.checked;
   fresh.graph = request.given ? plan.graph : build_kernel_graph(request.module, request.group, {});
-  if (!plan_windows(request.module, request.group, fresh, request.target, request.choice))
+  if (!plan_windows(request.module, request.group, fresh, request.target, request.choice,
+                    long_ones))
     return false;
   plan = std::move(fresh);
   return true;
@@ -522,10 +524,19 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     if (plan_interleaved(request, other, Interleaving::of_tables))
       others.push_back(std::move(other));
   }
-  if (!plan_tile(request.module, request.group, plan, tile, request.chosen()) &&
-      !plan_interleaved(request, plan)) {
-    order_elements(request.module, plan.graph);
-    plan_elements(request, plan);
+  KernelPlan plain; // runs of neighbours, whatever else there is
+  plain.checked = plan.checked;
+  plain.graph = plan.graph;
+  if (!plan_tile(request.module, request.group, plan, tile, request.chosen())) {
+    const bool is_interleaved = plan_interleaved(request, plan);
+    if (!is_interleaved || (!request.like && request.checked.sizes.empty())) {
+      order_elements(request.module, plain.graph);
+      plan_elements(request, plain);
+      if (is_interleaved)
+        others.push_back(std::move(plain));
+      else
+        plan = std::move(plain);
+    }
   }
   if (covered)
     others.push_back(*std::move(covered));
@@ -609,7 +620,18 @@ KernelPlan make_plan(const Request &request) {
   } else {
     std::optional<KernelPlan> covered =
         whole_rows ? std::nullopt : plan_covered(request, plan.graph);
+    const KernelGraph graph = plan.graph;
     plan_reduction(request, plan, stores_elements, whole_rows);
+    // Windows of many taps whose rows share most of them (7 x 7 x 7).
+    KernelPlan shared;
+    shared.checked = plan.checked;
+    shared.graph = graph;
+    const bool is_chosen = request.choice && request.choice->tile != 0; // one of these
+    const auto *windows = std::get_if<WindowWalk>(&plan.walk);
+    if (!whole_rows && !request.like && (!request.choice || is_chosen) &&
+        (!windows || windows->tile == 1) && plan_short_rows_of_neighbours(request, shared, true) &&
+        (is_chosen || is_faster(request, shared, plan)))
+      plan = std::move(shared);
     // Sums over few elements are written out, unless threads that share a row are faster by far.
     if (covered && !is_faster(request, plan, *covered))
       plan = *std::move(covered);

@@ -23,6 +23,17 @@ bool goes_along_rows(const KernelGraph &graph, const Value &value) {
          symbolic::simplify(value.index - place, graph.ranges).is_integer();
 }
 
+/// Whether neighbouring rows' elements are neighbours, nothing but that being asked for.
+bool goes_across_rows(const KernelGraph &graph, const Value &value) {
+  const bool plain = value.op == Op::load ? value.args.empty()
+                                          : value.op == Op::store && value.args.size() == 1 &&
+                                                value.mode == ir::StoreMode::plain;
+  const auto step = graph.row_variables.empty()
+                        ? std::nullopt
+                        : symbolic::coefficient_of(value.index, graph.row_variables.back());
+  return plain && value.guard == ir::kNone && step && step->is_integer(1);
+}
+
 /// Bytes that a lane keeps of a row of its own in shared memory, of one load or store.
 int64_t kept_of_row(const ir::Module &module, const KernelGraph &graph, const Value &value) {
   return (graph.elements().value() + 1) * // tc_own_slot
@@ -45,9 +56,10 @@ bool holds_own_rows(const ir::Module &module, const KernelPlan &plan,
   for (const Value &value : graph.values) {
     if (value.buffer == ir::kNone || value.level != Level::element)
       continue;
-    if (!goes_along_rows(graph, value))
+    if (goes_along_rows(graph, value))
+      bytes += kept_of_row(module, graph, value);
+    else if (!goes_across_rows(graph, value)) // neighbouring lanes' are neighbours as they are
       return false;
-    bytes += kept_of_row(module, graph, value);
   }
   double registers = 0;
   for (const Value &value : graph.values)

@@ -416,7 +416,7 @@ std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
 } // namespace
 
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target, const PlanChoice *choice) {
+                  const target::Target &target, const PlanChoice *choice, bool long_ones) {
   KernelPlan wanted;
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
@@ -431,8 +431,9 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   const int64_t threads = planner.threads(walk.vector, walk.tile);
   const int64_t elements = wanted.graph.elements().value();
   const bool alone = walk.tile == 1 && elements >= kFewestShared; // may share rows instead
-  if ((walk.vector == 1 && walk.tile == 1) ||
-      (elements > (walk.vector > 1 && walk.tile > 1 ? kLongestRowOfTile : kLongestRow) &&
+  if ((walk.vector == 1 && walk.tile == 1) || (long_ones && walk.tile == 1) ||
+      (!long_ones &&
+       elements > (walk.vector > 1 && walk.tile > 1 ? kLongestRowOfTile : kLongestRow) &&
        threads < kManyThreads * target.multiprocessors) ||
       (alone && threads < kFewThreads * target.multiprocessors && !choice))
     return false;

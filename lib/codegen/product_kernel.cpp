@@ -32,6 +32,8 @@ public:
         element_bytes_(static_cast<int>(tensor::size_in_bytes(factors_))),
         word_(tc_product_word_of(element_bytes_)), tile_(parts_.candidate) {
     tile_.pair = tile_.pair && is_mapped(1); // bulk copies alone reach two blocks
+    if (!is_mapped(1))
+      tile_.products = 1;
   }
 
   BuiltKernel build() {
@@ -40,6 +42,8 @@ public:
       plan_right();
     if (parts_.prologue)
       plan_before();
+    if (!windows_)
+      tile_.products = 1;
     find_inplace();
     find_parameters();
     BuiltKernel built;
@@ -61,6 +65,7 @@ public:
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (is_batch() ? ", " + symbolic::print(parts_.batches) + " products" : "") +
+        (tile.products > 1 ? ", " + std::to_string(tile.products) + " beside each other" : "") +
         (sections() > 0 ? ", rows in " + std::to_string(sections()) + " sections" : "") +
         (parts_.along_rows ? ", results finished along the rows"
          : parts_.run == 1 ? ", results finished one by one"
@@ -76,7 +81,9 @@ public:
       result.text = print(threads);
       const auto tiles_of = [&](int rows) {
         const Expr ends = sections() > 0 ? symbolic::minimum(parts_.rows, Expr(sections())) : 0;
-        return (parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) + ends) *
+        return (symbolic::ceil_div(parts_.batches, Expr(tile.products)) *
+                    symbolic::ceil_div(parts_.rows, Expr(rows)) +
+                ends) *
                symbolic::ceil_div(Expr(parts_.columns), Expr(tile.columns));
       };
       const auto at_most = [](Expr blocks, int64_t most) {
@@ -210,7 +217,8 @@ private:
       return;
     if (noted->batch * symbolic::numel(noted->positions) != parts_.rows)
       return;
-    const GroupsOfChannels groups = {parts_.batches.as_integer().value_or(0), parts_.prologue_step};
+    const GroupsOfChannels groups = {parts_.batches.as_integer().value_or(0), parts_.prologue_step,
+                                     tile_.products};
     windows_ = window_map(*noted, groups, plain, load, factors_, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
@@ -514,11 +522,17 @@ private:
              : tile.groups  ? "tc_product_by_groups"
                             : "tc_product") +
             "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) +
-            (tile.splits > 1 || tile.turns || tile.pair ? ", " + std::to_string(tile.splits) : "") +
-            (tile.turns  ? ", true"
-             : tile.pair ? ", false"
-                         : "") +
-            (tile.pair ? ", true" : "") + ">, " + factors() + ">(left, right, finish, " +
+            (tile.splits > 1 || tile.turns || tile.pair || tile.products > 1
+                 ? ", " + std::to_string(tile.splits)
+                 : "") +
+            (tile.turns                       ? ", true"
+             : tile.pair || tile.products > 1 ? ", false"
+                                              : "") +
+            (tile.pair           ? ", true"
+             : tile.products > 1 ? ", false, " + std::to_string(tile.products) + ", " +
+                                       std::to_string(parts_.columns)
+                                 : "") +
+            ">, " + factors() + ">(left, right, finish, " +
             (sections() > 0 ? at_offset(2) + ", " + std::to_string(sections()) + ", " : "") +
             integer(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
             std::to_string(parts_.terms) + (is_batch() ? ", " + integer(parts_.batches) : "") +
@@ -579,6 +593,8 @@ private:
     if (is_deep(side)) {
       map.sizes = {Expr(parts_.terms), extent(side)};
       map.box = {line, side == 1 && tile_.pair ? tile / 2 : tile};
+      if (side == 1 && tile_.products > 1)
+        map.box = {line / tile_.products, static_cast<int>(parts_.columns)};
     } else {
       map.sizes = {extent(side), Expr(parts_.terms)};
       map.box = {line, line};
@@ -586,7 +602,7 @@ private:
     if (!batch_stride(side).is_integer(0)) {
       map.sizes.push_back(sections() > 0 ? Expr(sections()) : parts_.batches);
       map.strides.push_back(batch_stride(side));
-      map.box.push_back(1);
+      map.box.push_back(side == 1 ? tile_.products : 1);
     }
     return map;
   }
@@ -703,6 +719,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.terms = group.parts->terms;
   work.batches = *batches;
   work.sections = group.parts->sections;
+  work.together = group.parts->candidate.products;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
   constexpr size_t kAlternatives = 7; // the best

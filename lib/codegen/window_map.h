@@ -17,9 +17,10 @@ struct WindowMap {
 };
 
 /// Groups of a convolution's channels, each a product's: the next one's begin `step` elements of
-/// memory further. One product has all channels.
+/// memory further. One product has all channels. A copy brings those of `together` groups.
 struct GroupsOfChannels {
   int64_t count = 1, step = 0;
+  int together = 1;
 };
 
 /// The map by which a copy brings `rows` positions of one tap. `graph` computes the operand over

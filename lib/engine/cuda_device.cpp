@@ -339,6 +339,11 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
   const auto type = tensor_map_type(shape.dtype, shape.tf32);
   const auto rank = static_cast<cuuint32_t>(shape.rank);
   void *start = const_cast<void *>(address);
+  const uint64_t line = box[0] * size_in_bytes(shape.dtype); // the words of a line are permuted
+  const auto swizzle = line == 16   ? CU_TENSOR_MAP_SWIZZLE_NONE
+                       : line == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                       : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                    : CU_TENSOR_MAP_SWIZZLE_128B;
   const CUresult result =
       shape.windows > 0
           ? encode_windows(&made, type, rank, start, sizes, strides, shape.lower, shape.upper,
@@ -346,8 +351,8 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
                            CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
           : encode_tiled(&made, type, rank, start, sizes, strides, box, steps,
-                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                         CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw Error(Status::device,
                 "the CUDA driver makes no tensor map (" + std::to_string(static_cast<int>(result)) +

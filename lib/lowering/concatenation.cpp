@@ -141,6 +141,8 @@ public:
       return is_wanted_by_seed();
     if (saves_launches())
       return true;
+    if (lie_differently())
+      return true;
     find_runs();
     if (!has_too_many_masks())
       return false;
@@ -314,9 +316,7 @@ private:
       const bool first = seen.insert(tensors_[k].storage.get()).second;
       ++(first && layout_in_slice(k) ? stored_at_once : further_kernels);
     }
-    return stored_at_once > 0 && further_kernels <= 1 &&
-           all_uses(context_, context_.current,
-                    [](std::string_view key) { return key == "output" || reads_memory(key); });
+    return stored_at_once > 0 && further_kernels <= 1 && is_read_from_memory();
   }
 
   /// Under masks each element asks for every part. Where parts are many that takes longer than to
@@ -325,17 +325,45 @@ private:
   /// that is read and written.) Users that could have computed under the masks read them again.
   bool has_too_many_masks() const {
     const size_t parts = tensors_.size(), most = context_.policy.max_masked_parts;
-    const bool is_read_from_memory = all_uses(context_, context_.current, [](std::string_view key) {
-      return key == "output" || reads_memory(key);
-    });
-    if (parts > (is_read_from_memory ? most : 2 * most))
+    const bool from_memory = is_read_from_memory();
+    if (parts > (from_memory ? most : 2 * most))
       return true;
     const size_t bytes = tensor::size_in_bytes(result_meta(context_).dtype);
-    return is_read_from_memory && common_run_ % kVector != 0 && longest_run_ >= kSector &&
+    return from_memory && common_run_ % kVector != 0 && longest_run_ >= kSector &&
            parts >= std::max<size_t>(4, 2 * bytes) &&
            std::all_of(tensors_.begin(), tensors_.end(), [&](const TensorValue &tensor) {
              return tensor.storage->realized() && is_static_input(tensor.storage->buffer);
            });
+  }
+
+  /// True of inputs of which some have neighbours where the result has them, and others along
+  /// another dimension: one kernel for all would read those one by one, a kernel for each turns
+  /// them by tiles. (H200: bytes, 3.2 times a copy's time under masks.)
+  bool lie_differently() const {
+    constexpr int64_t kMany = int64_t{1} << 20; // bytes: less is a launch
+    const auto elements = symbolic::numel(result_.sizes).as_integer();
+    if (!elements ||
+        *elements * static_cast<int64_t>(tensor::size_in_bytes(result_meta(context_).dtype)) <
+            kMany ||
+        !is_read_from_memory())
+      return false;
+    bool some_along = false, some_across = false;
+    for (const TensorValue &tensor : tensors_) {
+      if (!tensor.storage->realized() || !is_static_input(tensor.storage->buffer))
+        return false;
+      const Layout layout =
+          tensor.layout ? *tensor.layout : context_.module.buffer(tensor.storage->buffer).layout;
+      if (layout.rank() != result_.rank())
+        return false;
+      for (size_t k = 0; k < layout.rank(); ++k)
+        if (layout.strides[k].is_integer(1) && !layout.sizes[k].is_integer(1))
+          (result_.strides[k].is_integer(1) ? some_along : some_across) = true;
+    }
+    return some_along && some_across;
+  }
+  bool is_read_from_memory() const {
+    return all_uses(context_, context_.current,
+                    [](std::string_view key) { return key == "output" || reads_memory(key); });
   }
 
   /// The seed's choice: masks for few parts, where that saves storing one of them and only

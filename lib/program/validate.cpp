@@ -342,8 +342,11 @@ private:
         static_cast<int64_t>(tensor::size_in_bytes(kernel.parameters[map.parameter].dtype));
     const size_t rank = map.sizes.size();
     const size_t windows = map.lower.size(), boxed = windows > 0 ? 2 : rank;
+    const auto is_line = [&](int64_t line) {
+      return line == 128 || (windows == 0 && (line == 64 || line == 32 || line == 16));
+    };
     bool fits = rank >= 1 && rank <= 5 && map.strides.size() == rank && map.box.size() == boxed &&
-                map.strides[0].is_integer(1) && map.box[0] * bytes == 128 &&
+                map.strides[0].is_integer(1) && is_line(map.box[0] * bytes) &&
                 map.upper.size() == windows && map.step.size() == windows &&
                 (windows == 0 || (windows <= 3 && rank == windows + 2));
     for (const int size : map.box)
@@ -358,7 +361,8 @@ private:
     fits = fits && (!map.tf32 || kernel.parameters[map.parameter].dtype == DType::f32);
     if (!fits)
       report("TSC-P009",
-             "a tensor map has 1 to 5 sizes, the first one's neighbours 128 bytes of a box, others "
+             "a tensor map has 1 to 5 sizes, the first one's neighbours 128 bytes of a box "
+             "(without windows 64, 32 or 16, too), others "
              "whole words of 16 bytes apart; only floats of 32 bits are rounded to TF32",
              where);
   }

@@ -146,7 +146,7 @@ int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
            ceil_div(work.columns, tile.columns);
   const int64_t down =
       tile.pair ? 2 * ceil_div(work.rows, 2 * tile.rows) : ceil_div(work.rows, tile.rows);
-  return work.batches * down * ceil_div(work.columns, tile.columns);
+  return ceil_div(work.batches, tile.products) * down * ceil_div(work.columns, tile.columns);
 }
 
 /// Blocks that share a multiprocessor take turns: two of them take twice as long as one, or a
@@ -165,7 +165,8 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const int64_t blocks = tiles_of(work, tile) * tile.splits;
   const double rate = (work.gathers && way.gathers > 0 ? way.gathers : way.flops) /
                       kMultiprocessors; // of a multiprocessor
-  const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
+  const double block =
+      2.0 * tile.rows * tile.columns * static_cast<double>(work.terms * tile.products) / rate;
   const auto instructions = static_cast<double>(work.instructions);
   const double finish = static_cast<double>(work.batches * work.rows) *
                         static_cast<double>(work.columns) * instructions /
@@ -195,7 +196,7 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
   const int64_t bytes = work.factors == Factors::half   ? 2
                         : work.factors == Factors::byte ? 1
                                                         : 4,
-                steps = ceil_div(work.terms * bytes, tc_product_line);
+                steps = ceil_div(work.terms * way.tile.products * bytes, tc_product_line);
   Measured best = way;
   for (const int splits : kSplits) {
     Measured split = way;
@@ -566,6 +567,7 @@ double way_nanoseconds(const target::Target &target, const ProductWork &work,
                        const ProductTile &tile) {
   for (Measured measured : measured_tiles(work)) {
     measured.tile.splits = tile.splits;
+    measured.tile.products = tile.products;
     if (measured.tile == tile)
       return template_nanoseconds(target, measured, work);
   }
@@ -578,7 +580,11 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
   std::vector<ProductWay> ways;
   if (!target.has_wgmma) // what was measured
     return ways;
-  for (const Measured &measured : measured_tiles(work)) {
+  for (Measured measured : measured_tiles(work)) {
+    measured.tile.products = work.together;
+    if (work.together > 1 && (measured.tile.turns || measured.tile.pair || !measured.tile.groups ||
+                              measured.tile.columns < work.together * work.columns))
+      continue;
     // Few rows of each section: memory is what it takes, and how many sections have any is not
     // known.
     const bool narrow = work.sections > 0 && work.rows < kNarrow * work.sections;
@@ -595,6 +601,8 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
       name += ", in turns";
     if (best.tile.pair)
       name += ", in pairs";
+    if (best.tile.products > 1)
+      name += ", " + std::to_string(best.tile.products) + " products beside each other";
     if (best.tile.splits > 1)
       name += ", " + std::to_string(best.tile.splits) + " blocks share the terms";
     ways.push_back({std::move(name), best.tile, template_nanoseconds(target, best, work)});

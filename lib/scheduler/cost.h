@@ -148,6 +148,9 @@ struct ProductWork {
   int64_t sections = 0;
   /// Rows and products are what is likely: there may be more, or fewer.
   bool any_number = false;
+  /// So many products have their terms beside each other in a line of the left operand, and share a
+  /// tile (ProductTile::products).
+  int together = 1;
 };
 ProductWork::Factors factors_of(ir::DType dtype, bool tf32);
 double operations_of(const ProductWork &work);

@@ -261,7 +261,8 @@ private:
       joined.bytes =
           right + (before ? before->other_bytes : left) + (follower ? follower->other_bytes : out);
       joined.instructions = (follower ? follower->instructions : 0) + (run == 1 ? kAlone : 0);
-      joined.gathers = before && !comes_in_boxes(node);
+      joined.together = before ? products_beside(node, parts) : 1;
+      joined.gathers = before && joined.together == 1 && !comes_in_boxes(node);
       return joined;
     };
     ProductWork joined = with(after, parts.run);
@@ -630,16 +631,33 @@ private:
   /// Whether bulk copies may be expected to bring the left operand, windows of known sizes whose
   /// channels are whole lines of shared memory.
   bool comes_in_boxes(NodeId node) const {
+    const int size = static_cast<int>(tensor::size_in_bytes(factor_of(node)));
+    const int64_t channels = channels_of_windows(node);
+    return channels > 0 && channels % tc_product_terms_of(size) == 0;
+  }
+  /// Of the windows that the left operand is, each product's; 0: it is none.
+  int64_t channels_of_windows(NodeId node) const {
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const NodeId producer = state_.producer[call.inputs[0].buffer];
     if (producer == ir::kNone)
-      return false;
+      return 0;
     const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
-    const int size = static_cast<int>(tensor::size_in_bytes(factor_of(node)));
     const tensor::Layout &layout = out_of(node).layout; // a group of channels a product
     const int64_t products = layout.rank() == 3 ? constant(layout.sizes[0]).value_or(0) : 1;
-    return windows != nullptr && products > 0 && windows->channels % products == 0 &&
-           windows->channels / products % tc_product_terms_of(size) == 0;
+    return windows != nullptr && products > 0 && windows->channels % products == 0
+               ? windows->channels / products
+               : 0;
+  }
+  /// How many products share a line of the windows' channels, which lie one product's behind the
+  /// other's; bulk copies bring their columns, too.
+  int products_beside(NodeId node, const TemplateParts &parts) const {
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const int64_t channels = channels_of_windows(node);
+    if (tensor::size_in_bytes(factor_of(node)) != 2 || parts.batches.is_integer(1) ||
+        !parts.batches.is_integer() || parts.prologue_step != channels ||
+        !is_deep(call.inputs[1].layout, 0))
+      return 1;
+    return tc_product_together(channels, parts.columns);
   }
 
   /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows

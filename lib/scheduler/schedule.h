@@ -171,6 +171,9 @@ struct ProductTile {
   /// Two blocks, a cluster, have tiles below each other, and each brings half of the columns'
   /// operand for both: the right operand has to be brought by bulk copies.
   bool pair = false;
+  /// Products of a batch beside each other in a tile: a line of the left operand (bulk copies of
+  /// windows) holds a step of each, and its slices are multiplied by their own columns alone.
+  int products = 1;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),

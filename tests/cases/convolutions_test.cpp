@@ -147,8 +147,8 @@ public:
     p.more = Sizes(p.rank, 0);
     p.batch = between(1, 2);
     p.groups = one_of({2, 3, 4, 5, 6, 8, 16});
-    p.channels = p.groups * one_of({4, 8, 12, 16, 16, 24, p.groups < 6 ? 64 : 32});
-    p.outputs = p.groups * one_of({5, 16, 24, 24, p.groups < 5 ? 72 : 40});
+    p.channels = p.groups * one_of({8, 12, 16, 16, 16, 24, 32, p.groups < 6 ? 64 : 32});
+    p.outputs = p.groups * one_of({5, 8, 16, 24, 32, 48, p.groups < 5 ? 72 : 40});
     return p;
   }
 
@@ -383,11 +383,15 @@ TEST_CASE("few channels are taken together along a line on the GPU", "[gpu]") {
 }
 
 TEST_CASE("groups of 16-bit channels are a batch of products that reads windows") {
-  for (const auto &[channels, outputs, groups] : {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}},
-                                                  {64, 128, 4},
-                                                  {96, 48, 6},
-                                                  {256, 256, 32},
-                                                  {130, 130, 13}}) {
+  // `beside`: of 16 or 32 channels several share a line of 64, and a tile.
+  for (const auto &[channels, outputs, groups, beside] :
+       {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}, int64_t{1}},
+        {64, 128, 4, 4},
+        {96, 48, 6, 4},
+        {64, 192, 2, 2},
+        {80, 200, 5, 1}, // 40 columns
+        {256, 256, 32, 1},
+        {130, 130, 13, 1}}) {
     Problem p;
     p.dtype = "float16";
     p.batch = 3;
@@ -403,7 +407,8 @@ TEST_CASE("groups of 16-bit channels are a batch of products that reads windows"
     p.bias = p.after_relu = true;
     const testing::MadeGraph graph = graph_of(p);
     const driver::Compilation compilation = testing::compile_made(graph, false);
-    const std::string many = ", " + std::to_string(groups) + " products";
+    const std::string many = ", " + std::to_string(groups) + " products, " +
+                             (beside > 1 ? std::to_string(beside) + " beside" : "");
     INFO(channels << " channels in " << groups << " groups");
     size_t products = 0;
     for (const program::Kernel &kernel : compilation.program.kernels)
@@ -420,7 +425,9 @@ TEST_CASE("groups of 16-bit channels are a batch of products that reads windows"
   }
 }
 
-TEST_CASE("what is no number stays in its group of channels") {
+namespace {
+
+testing::MadeGraph group_of_nan() {
   testing::MadeGraph graph;
   graph.name = "a group of NaN";
   graph.inputs = {{"x", "float16", {2, 16, 9, 8}}, {"w", "float16", {48, 16, 3, 3}}};
@@ -432,7 +439,20 @@ TEST_CASE("what is no number stays in its group of channels") {
                  {"e", "aten.isnan.default", {"$r"}},
                  {"s", "aten.any.default", {"$e"}}};
   graph.outputs = {"y", "s"};
+  return graph;
+}
+
+} // namespace
+
+TEST_CASE("what is no number stays in its group of channels") {
+  const testing::MadeGraph graph = group_of_nan();
   testing::check_made(graph, testing::compile_made(graph, false), 0, testing::host_ways());
+}
+
+TEST_CASE("what is no number stays in its group of channels on the GPU", "[gpu]") {
+  const testing::MadeGraph graph = group_of_nan();
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    testing::check_made(graph, testing::compile_made(graph, false), 0, ways);
 }
 
 TEST_CASE("convolutions in groups at random") {
@@ -442,6 +462,26 @@ TEST_CASE("convolutions in groups at random") {
 TEST_CASE("convolutions in groups at random on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     CHECK(check_groups(9, 60, ways) >= 20);
+}
+
+TEST_CASE("windows of many taps are walked by threads that share places") {
+  Problem p;
+  p.dtype = "float16";
+  p.rank = 3;
+  p.batch = 1;
+  p.channels = p.outputs = p.groups = 48;
+  p.sizes = {14, 13, 15};
+  p.kernel = {7, 7, 7};
+  p.stride = p.dilation = {1, 1, 1};
+  p.padding = {3, 3, 3};
+  p.more = {0, 0, 0};
+  const testing::MadeGraph graph = graph_of(p);
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  const auto &kernels = compilation.program.kernels;
+  CHECK(std::any_of(kernels.begin(), kernels.end(), [](const program::Kernel &kernel) {
+    return kernel.plan.find("places of a window") != std::string::npos;
+  }));
+  check_compiled(p, graph, compilation, testing::host_ways());
 }
 
 TEST_CASE("sums in groups of few outputs at random") {

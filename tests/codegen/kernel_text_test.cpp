@@ -178,11 +178,14 @@ TEST_CASE("neighbouring columns of narrow elements are one access") {
 TEST_CASE("columns are reduced across rows of threads") {
   CHECK(plan_of(test::column_sum(4096, 8192, DType::f32)) ==
         "column reduction, 16 threads a column, 32 columns a block, 1 walk over the column");
-  // All blocks at once, none of them left over for a last round; loads of eight elements together.
+  // As few threads as keep enough on its way, so that all blocks are there at once; loads of five
+  // elements together, which divide what a thread has.
   const program::Program middle = compile(test::column_sum(1000, 16640, DType::f32));
   CHECK(middle.kernels[0].plan ==
-        "column reduction, 16 threads a column, 32 columns a block, 1 walk over the column");
-  CHECK(middle.kernels[0].cuda.text.find("tc_vec<float, 1> v0[8];") != std::string::npos);
+        "column reduction, 8 threads a column, 32 columns a block, 1 walk over the column");
+  CHECK(plan_of(test::column_sum(198, 91245, DType::f32)) ==
+        "column reduction, 2 threads a column, 64 columns a block, 1 walk over the column");
+  CHECK(middle.kernels[0].cuda.text.find("tc_vec<float, 1> v0[5];") != std::string::npos);
 }
 
 TEST_CASE("few long rows, and few columns, are reduced in parts by a first kernel") {

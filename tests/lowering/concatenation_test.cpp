@@ -139,3 +139,21 @@ TEST_CASE("parts whose elements lie apart in the result stand together, and are 
   CHECK(text.find("in buf20 from 64 f32 [64, 1] [1, 64]") != std::string::npos);
   CHECK(text.find("f32 [64, 20] [20, 1] <- buf20\n") != std::string::npos);
 }
+
+TEST_CASE("inputs that lie differently are copied by kernels of their own") {
+  const auto lowered = [](DType dtype, bool turned, int64_t rows) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", dtype, {rows, 1024});
+    NodeRef y = maker.input("y", dtype,
+                            turned ? std::vector<graph::Expr>{1024, 768}
+                                   : std::vector<graph::Expr>{768, 1024});
+    if (turned)
+      y = maker.call("aten.permute.default", {y, Argument::List{1, 0}});
+    maker.output(maker.call("aten.cat.default", {Argument::List{x, y}}));
+    return summary(maker.lower());
+  };
+  CHECK(lowered(DType::u8, true, 512).find("concatenate") != std::string::npos);
+  CHECK(lowered(DType::f32, true, 512).find("concatenate") != std::string::npos);
+  CHECK(lowered(DType::u8, false, 512).find("concatenate") == std::string::npos);
+  CHECK(lowered(DType::u8, true, 128).find("concatenate") == std::string::npos); // under 1 MiB
+}

@@ -1,6 +1,7 @@
 #include "ops/passes/convolution_choice.h"
 
 #include "ops/table/memory_format.h"
+#include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 #include <numeric>
@@ -224,6 +225,20 @@ bool has_group_rows(const Convolution &c, const Facilities &facilities) {
          more_to_runs(outputs, word_of(c)) == 0;
 }
 
+namespace {
+
+/// Whether groups of few channels are products that share lines and tiles.
+bool share_lines(const Convolution &c, const Facilities &facilities) {
+  constexpr int64_t kFewestOfEights = 8; // groups of 8 channels: fewer leave part of a line empty
+  if (!has_group_rows(c, facilities) || has_one_tap(c))
+    return false;
+  const int together = tc_product_together(symbolic::floor_div(c.channels(), c.groups).value(),
+                                           symbolic::floor_div(c.outputs(), c.groups).value());
+  return together > 1 && (together < 8 || c.groups.as_integer().value_or(0) >= kFewestOfEights);
+}
+
+} // namespace
+
 Way choose_way(const Convolution &c, const Facilities &facilities) {
   if (!tensor::is_floating(c.result.dtype)) // matrix libraries know no integers
     return Way::sum;
@@ -242,6 +257,8 @@ Way choose_way(const Convolution &c, const Facilities &facilities) {
   if (gathers_taps(c) ||
       (c.transposed && c.groups.is_integer(1) && goes_by_phases(c, facilities) &&
        !at_most(channels, kFewOutputs) && !at_most(channels * c.window.taps(), kManyTerms - 1)))
+    return Way::columns;
+  if (share_lines(c, facilities))
     return Way::columns;
   const bool tiled =
       facilities.product_kernels && !c.transposed && has_channels_inside(c) &&

@@ -47,14 +47,20 @@ constexpr int tc_group_depth = 256;    // at most
 
 /// Groups that compute, of a block: three share the registers where depths are small, unless a mask
 /// needs registers, too. They are a tenth faster (4096 rows of 64: 482 TFLOP/s and 436 on an H200),
-/// unless they compute more rows that nobody asked for. `rows` of a head, 0: not known.
-TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, long long rows) {
+/// unless they compute more rows that nobody asked for, or leave more multiprocessors without any:
+/// a block of two takes 0.73 of the time. `rows` of a head, `heads` of all batches; 0: not known.
+TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, long long rows, long long heads,
+                                     int multiprocessors) {
   if (depth > 64 || masked)
     return 2;
   const long long two = 2 * tc_group_rows, three = 3 * tc_group_rows;
   const long long by_two = (rows + two - 1) / two * two,
                   by_three = (rows + three - 1) / three * three;
-  return by_three * 100 > by_two * 108 ? 2 : 3;
+  const long long rounds_of_two = (heads * by_two / two + multiprocessors - 1) / multiprocessors,
+                  rounds_of_three =
+                      (heads * by_three / three + multiprocessors - 1) / multiprocessors;
+  const bool few = heads > 0 && rows > 0 && rounds_of_two * 73 < rounds_of_three * 100;
+  return few || by_three * 100 > by_two * 108 ? 2 : 3;
 }
 /// Of a step; multiples of 32, of 16 where there is no mask: as many as shared memory holds twice.
 TC_CONSTEXPR int tc_attention_group_keys(int depth, int groups, bool masked) {

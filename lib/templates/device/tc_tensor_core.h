@@ -104,6 +104,16 @@ template <bool Transposed> TC_FN void tc_load_matrices(unsigned (&r)[4], unsigne
   }
 TC_MMA_OF(tc_f16, "f16")
 TC_MMA_OF(tc_bf16, "bf16")
+/// c[16, 8] += a[16, 8] @ b[8, 8], lanes as above.
+#define TC_MMA_EIGHT_OF(type, name)                                                                \
+  TC_FN void tc_multiply_eight(type, float *c, unsigned a0, unsigned a1, unsigned b) {             \
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." name "." name ".f32 {%0, %1, %2, %3}, "   \
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};"                                               \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                  \
+                 : "r"(a0), "r"(a1), "r"(b));                                                      \
+  }
+TC_MMA_EIGHT_OF(tc_f16, "f16")
+TC_MMA_EIGHT_OF(tc_bf16, "bf16")
 /// c[16, 8] += a[16, 32] @ b[32, 8] of 8-bit floats, which f16 holds exactly: 16-bit words of two
 /// neighbours lie as elements of 16 bits do. Two products, of the even and of the odd words' terms.
 TC_FN void tc_multiply(tc_f8e4m3fn, float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -156,12 +166,23 @@ TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) 
   return (address & 0x3ffffu) >> 4 | static_cast<unsigned long long>(block_bytes / 16) << 16 |
          group << 32 | swizzle;
 }
+/// The same of shorter lines, 32 or 64 bytes, that lie along the terms (the 32- or 64-byte
+/// swizzle).
+template <int LineBytes> TC_FN unsigned long long tc_wgmma_descriptor_of(unsigned address) {
+  static_assert(LineBytes == 32 || LineBytes == 64, "lines of 128 bytes have a function of theirs");
+  constexpr unsigned long long group = 8 * LineBytes / 16, swizzle = (LineBytes == 32 ? 3ull : 2ull)
+                                                                     << 62;
+  return (address & 0x3ffffu) >> 4 | 1ull << 16 | group << 32 | swizzle;
+}
 /// The same operand, `bytes` further on.
 TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigned bytes) {
   return descriptor + bytes / 16;
 }
 #define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
+#define TC_C8(c, i) TC_C4(c, i), TC_C4(c, i + 4)
+#define TC_C12(c) TC_C8(c, 0), TC_C4(c, 8)
+#define TC_C24(c) TC_C16(c, 0), TC_C8(c, 16)
 #define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
 #define TC_C40(c) TC_C32(c), TC_C4(c, 32), TC_C4(c, 36)
 #define TC_C48(c) TC_C32(c), TC_C16(c, 32)
@@ -173,6 +194,10 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
 #define TC_N32                                                                                     \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TC_N4 "%0, %1, %2, %3"
+#define TC_N8 TC_N4 ", %4, %5, %6, %7"
+#define TC_N12 TC_N8 ", %8, %9, %10, %11"
+#define TC_N24 TC_N16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define TC_N16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define TC_N40 TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TC_N48                                                                                     \
@@ -205,6 +230,11 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
 /// c[64, columns] (+)= a[64, 16] @ b[16, columns], columns = 2 * the registers of c. `added` 0: c
 /// starts at zero; "turned": the operand's lines lie along its rows.
 #define TC_WGMMA_OF(type, name)                                                                    \
+  TC_WGMMA(type, name, 8, 4, TC_N4, TC_C4(c, 0), 4, 5, 6, 7, 8)                                    \
+  TC_WGMMA(type, name, 16, 8, TC_N8, TC_C8(c, 0), 8, 9, 10, 11, 12)                                \
+  TC_WGMMA(type, name, 24, 12, TC_N12, TC_C12(c), 12, 13, 14, 15, 16)                              \
+  TC_WGMMA(type, name, 32, 16, TC_N16, TC_C16(c, 0), 16, 17, 18, 19, 20)                           \
+  TC_WGMMA(type, name, 48, 24, TC_N24, TC_C24(c), 24, 25, 26, 27, 28)                              \
   TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36)                              \
   TC_WGMMA(type, name, 80, 40, TC_N40, TC_C40(c), 40, 41, 42, 43, 44)                              \
   TC_WGMMA(type, name, 96, 48, TC_N48, TC_C48(c), 48, 49, 50, 51, 52)                              \

@@ -30,19 +30,28 @@ struct tc_product_tile_place {
   bool is_empty; // the sum of nothing
 };
 
+/// The same tile with one product in it.
+template <class Tile> struct tc_product_alone : Tile { static constexpr int products = 1; };
+
 /// The rows of a batch of products, one product's below the other's.
 struct tc_product_batches {
   int rows, batches; // of one product; products
+  /// Columns of the tile that begins with product `matrix`, `columns` of each.
+  template <class Tile> TC_MEMBER int columns_of(int matrix, int columns) const {
+    const int left = batches - matrix;
+    return columns * (left < Tile::products ? left : Tile::products);
+  }
   template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int columns) const {
-    return (rows + Rows - 1) / Rows * ((columns + Tile::columns - 1) / Tile::columns) * batches;
+    return (rows + Rows - 1) / Rows * ((columns + Tile::columns - 1) / Tile::columns) *
+           ((batches + Tile::products - 1) / Tile::products);
   }
   template <class Tile, int Rows = Tile::rows>
   TC_MEMBER tc_product_tile_place place(int tile, int columns) const {
     const int row_tiles = (rows + Rows - 1) / Rows,
               column_tiles = (columns + Tile::columns - 1) / Tile::columns,
-              batch = tile / (row_tiles * column_tiles);
+              unit = tile / (row_tiles * column_tiles), batch = unit * Tile::products;
     int row, column;
-    tc_product_place(tile - batch * row_tiles * column_tiles, row_tiles, column_tiles, row, column);
+    tc_product_place(tile - unit * row_tiles * column_tiles, row_tiles, column_tiles, row, column);
     return {batch, row * Rows, rows, batch * rows, column * Tile::columns, false};
   }
 };
@@ -62,6 +71,7 @@ TC_FN tc_product_tile_place tc_product_section_place(int tile, int section, int 
 struct tc_product_sections {
   const int *ends;
   int count, rows;
+  template <class Tile> TC_MEMBER int columns_of(int, int columns) const { return columns; }
   TC_MEMBER int end(int section, int start) const {
     if (section >= count)
       return rows;

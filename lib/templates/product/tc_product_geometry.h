@@ -23,6 +23,16 @@ constexpr int tc_product_block = 64 * tc_product_line; // bytes of 64 lines, the
 TC_CONSTEXPR int tc_product_word_of(int bytes) { return tc_product_word / bytes; }
 TC_CONSTEXPR int tc_product_terms_of(int bytes) { return tc_product_line / bytes; }
 
+/// How many products of a batch share a line of 16-bit terms and a tile, where each has `terms` of
+/// a line and as many `columns`: what wgmma, or of 8 terms mma.sync, takes at once. 1: none do.
+TC_CONSTEXPR int tc_product_together(long long terms, long long columns) {
+  const bool is_width =
+      columns > 0 && columns % 8 == 0 &&
+      (columns <= 32 || columns == 48 || columns == 64 || columns == 96 || columns == 128);
+  const int together = terms == 8 && columns <= 32 ? 8 : terms == 16 ? 4 : terms == 32 ? 2 : 1;
+  return is_width && together * columns <= 256 ? together : 1;
+}
+
 /// Of one step: the left operand's rows, then the right one's columns.
 TC_CONSTEXPR int tc_product_stage_bytes(int rows, int columns) {
   return (rows + columns) * tc_product_line;

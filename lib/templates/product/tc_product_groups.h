@@ -25,10 +25,11 @@ TC_FN void tc_product_of_rows(const Left &left, const Right &right, const Finish
   if (threadIdx.x >= tc_product_threads)
     return;
 #endif
-  const int tiles = rows.template tiles<Tile>(columns);
+  using alone = tc_product_alone<Tile>;
+  const int tiles = rows.template tiles<alone>(columns);
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    tc_product_of_tile<Tile, T>(rows.template place<Tile>(tile, columns), left, right, finish,
-                                columns, terms);
+    tc_product_of_tile<alone, T>(rows.template place<alone>(tile, columns), left, right, finish,
+                                 columns, terms);
 #ifdef TC_DEVICE
     __syncthreads(); // shared memory is written again
 #endif
@@ -61,6 +62,7 @@ template <class Tile> struct tc_product_places {
 struct tc_product_table {
   const int2 *sections; // x: tiles; y: rows
   int count;            // of sections
+  template <class Tile> TC_MEMBER int columns_of(int, int columns) const { return columns; }
   template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int) const {
     return sections[count + 1].x;
   }
@@ -233,6 +235,15 @@ template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, O
   TC_MEMBER void move(const Operand &, unsigned, int) const {}
 };
 
+/// Terms of each product that a step has, and bytes of columns that bulk copies bring for it: of
+/// several products the terms that share a line.
+template <class Tile, class T> TC_MEMBER constexpr int tc_product_step_terms() {
+  return tc_product_kind<T>::terms / Tile::products;
+}
+template <class Tile> TC_MEMBER constexpr int tc_product_right_bytes() {
+  return Tile::products > 1 ? Tile::each * tc_product_line : Tile::stage_bytes - Tile::left_bytes;
+}
+
 template <class Tile, class T, class Left, class Right, class Rows>
 TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &all_left,
                             const Right &all_right, const Rows &rows, int columns, int steps) {
@@ -255,11 +266,11 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
     right_mover.start(right, first_column);
     for (int step = share.begin; step < share.end; ++step) {
       const unsigned stage = places.stage(ring.stage), full = places.full(ring.stage);
-      const int term = step * tc_product_kind<T>::terms;
+      const int term = step * tc_product_step_terms<Tile, T>();
       tc_barrier_wait(places.free(ring.stage), ring.parity ^ 1);
       if (arrivals::bulk && threadIdx.x == 0) {
         constexpr int bytes = (tc_is_mapped<Left> ? Tile::left_bytes : 0) +
-                              (tc_is_mapped<Right> ? Tile::stage_bytes - Tile::left_bytes : 0);
+                              (tc_is_mapped<Right> ? tc_product_right_bytes<Tile>() : 0);
         tc_barrier_expect(full, bytes);
         if constexpr (Tile::pair)
           tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
@@ -485,6 +496,75 @@ TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
         tc_wgmma_further(right, k * (DeepRight ? 32u : 2048u)), first && k == 0 ? 0 : 1);
   tc_wgmma_end_group();
 }
+/// One step of several products, whose terms share a line of the left operand: the slices of the
+/// line, each with columns of its own (which lie along the terms, in lines as long as their terms).
+template <class Tile, class T, int M, int N>
+TC_FN void tc_product_start_products(float (&sums)[M][N], unsigned left_at, unsigned right_at,
+                                     bool first) {
+  constexpr int each = Tile::each, line = tc_product_line / Tile::products;
+  const unsigned long long left = tc_wgmma_descriptor(left_at, tc_product_block),
+                           right = tc_wgmma_descriptor_of<line>(right_at);
+  tc_wgmma_start();
+  TC_UNROLL
+  for (int k = 0; k < line / 32; ++k)
+    TC_UNROLL
+  for (int p = 0; p < Tile::products; ++p)
+    TC_UNROLL
+  for (int m = 0; m < M; ++m)
+    tc_multiply_group<0, 0>(T{}, reinterpret_cast<float(&)[each / 2]>(sums[m][p * (each / 2)]),
+                            tc_wgmma_further(left, m * tc_product_block + p * line + k * 32u),
+                            tc_wgmma_further(right, p * each * line + k * 32u),
+                            first && k == 0 ? 0 : 1);
+  tc_wgmma_end_group();
+}
+/// The same of products of 8 terms a step, which wgmma does not take apart: a warp's 16 rows at a
+/// time. The columns' lines are words, one after another. Done when it returns.
+template <class Tile, class T, int M, int N>
+TC_FN void tc_product_add_eights(float (&sums)[M][N], unsigned left_at, unsigned right_at) {
+  constexpr int blocks = Tile::products * Tile::each / 8; // of 8 columns
+  static_assert(Tile::products == 8 && blocks % 4 == 0, "four 8 x 8 matrices are loaded at once");
+  const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+  unsigned right[blocks];
+  TC_UNROLL
+  for (int i = 0; i < blocks; i += 4)
+    tc_load_matrices<false>(reinterpret_cast<unsigned(&)[4]>(right[i]),
+                            right_at + static_cast<unsigned>(i) * 128u + lane * 16);
+  TC_UNROLL
+  for (int m = 0; m < M; ++m)
+    TC_UNROLL
+  for (int p = 0; p < 8; p += 2) {
+    unsigned left[4]; // of two products, rows 0 to 7 and 8 to 15 of each
+    tc_load_matrices<false>(left, left_at + m * tc_product_block + row * tc_product_line +
+                                      ((p + lane / 16) ^ row % 8) * 16);
+    TC_UNROLL
+    for (int i = 0; i < Tile::each / 4; ++i) {
+      const int product = p + i / (Tile::each / 8),
+                block = product * (Tile::each / 8) + i % (Tile::each / 8);
+      tc_multiply_eight(T{}, &sums[m][block * 4], left[product % 2 * 2], left[product % 2 * 2 + 1],
+                        right[block]);
+    }
+  }
+}
+/// Where results of several products beside each other go: `each` columns of one, then of the next
+/// one, whose rows are `rows` further.
+template <class Finish, int Each> struct tc_product_beside : Finish {
+  int rows;
+  TC_MEMBER auto ahead(int row, int column) const {
+    return Finish::ahead(row + column / Each * rows, column % Each);
+  }
+  template <int N, class... Ahead>
+  TC_MEMBER void operator()(int row, int column, const float (&results)[N],
+                            const Ahead &...ahead) const {
+    Finish::operator()(row + column / Each * rows, column % Each, results, ahead...);
+  }
+};
+template <class Tile, class Finish> TC_FN auto tc_product_finish(const Finish &finish, int rows) {
+  if constexpr (Tile::products > 1)
+    return tc_product_beside<Finish, Tile::each>{finish, rows};
+  else
+    return finish;
+}
+
 /// Factors whose sums matrix units keep in fewer bits than f32 has: the sums of each step apart, at
 /// most 128 columns at once, which threads then add. `next` waits for the next step's stage and
 /// gives its number.
@@ -553,8 +633,8 @@ TC_FN void tc_product_add_steps(const tc_product_places<Tile> &places, float (&s
 }
 
 template <class Tile, class T, class Left, class Right, class Finish, class Rows>
-TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
-                               const Rows &rows, int columns, int steps) {
+TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &given,
+                               const Rows &rows, int each_columns, int steps) {
   const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
             group = thread / 128;
   // The tiles of 64 rows that a group multiplies, and the first of them in the block's tile.
@@ -564,7 +644,7 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
       reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
-  tc_product_walk<Tile, Rows> walk(rows, columns, turns ? group : 0, turns ? 2 : 1);
+  tc_product_walk<Tile, Rows> walk(rows, each_columns, turns ? group : 0, turns ? 2 : 1);
   const tc_product_share<Tile> all(steps);
   tc_ring<Tile::stages> ring;
   if (turns && group == 1) { // the first turn is the other group's
@@ -575,6 +655,9 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
   while (walk.next(place)) {
     const int first_row = place.first_row, first_column = place.first_column;
     const int above = place.above, end = above + place.end_row; // of all results
+    const int columns = rows.template columns_of<Tile>(place.matrix, each_columns);
+    const auto finish = tc_product_finish<Tile>(given, place.end_row);
+    using finishing = decltype(tc_product_finish<Tile>(given, 0));
     const int first_step = all.begin, last_step = place.is_empty ? first_step : all.end;
     if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
       tc_group_sync(tc_product_turn + group, tc_product_multiplying);
@@ -593,17 +676,30 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       tc_clear_sums(sums);
       tc_product_add_steps<Tile, T>(places, sums, own, last_step - first_step, next_stage);
     } else {
+      constexpr bool eights = Tile::products == 8;
+      if constexpr (eights || (Tile::products * Tile::each < Tile::columns && Tile::products > 1))
+        tc_clear_sums(sums); // what no product adds to, too
       for (int step = first_step; step < last_step; ++step) {
         const int stage = next_stage();
         const unsigned at = places.stage(stage);
-        tc_product_start_step<T, Left::deep, Right::deep>(
-            sums, tc_wgmma_descriptor(at + own * tc_product_block, tc_product_block),
-            tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == first_step);
-        if (step > first_step) {
-          tc_wgmma_wait<1>();
-          tc_product_free<Tile>(before);
+        if constexpr (eights) {
+          tc_product_add_eights<Tile, T>(sums, at + own * tc_product_block, at + Tile::left_bytes);
+          __syncwarp();
+          tc_product_free<Tile>(places.free(stage));
+        } else {
+          if constexpr (Tile::products > 1)
+            tc_product_start_products<Tile, T>(sums, at + own * tc_product_block,
+                                               at + Tile::left_bytes, step == first_step);
+          else
+            tc_product_start_step<T, Left::deep, Right::deep>(
+                sums, tc_wgmma_descriptor(at + own * tc_product_block, tc_product_block),
+                tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == first_step);
+          if (step > first_step) {
+            tc_wgmma_wait<1>();
+            tc_product_free<Tile>(before);
+          }
+          before = places.free(stage);
         }
-        before = places.free(stage);
       }
     }
     if constexpr (turns) {
@@ -612,10 +708,10 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
         tc_group_arrive(tc_product_turn + (group ^ 1), tc_product_multiplying);
     }
     const int group_row = above + first_row + own * tc_product_group_rows + warp % 4 * 16;
-    tc_product_fetched<Finish> fetched;
+    tc_product_fetched<finishing> fetched;
     fetched.template fetch<false>(finish, group_row, first_column, end, columns);
     tc_wgmma_wait<0>();
-    if (!apart && last_step > first_step)
+    if (!apart && Tile::products != 8 && last_step > first_step)
       tc_product_free<Tile>(before);
     if (all.end == all.begin)
       tc_clear_sums(sums);
@@ -667,7 +763,10 @@ TC_FN void tc_product_of_rows(const Left &left, const Right &right, const Finish
   } else {
     __syncthreads();
   }
-  const int steps = (terms + tc_product_kind<T>::terms - 1) / tc_product_kind<T>::terms;
+  static_assert(Tile::products == 1 || (tc_is_windows<Left> && tc_is_mapped<Right> && Right::deep),
+                "bulk copies bring the lines of several products");
+  constexpr int step_terms = tc_product_step_terms<Tile, T>();
+  const int steps = (terms + step_terms - 1) / step_terms;
   if (threadIdx.x < tc_product_bringing) {
     tc_registers_give<arrivals::giving>();
     tc_product_bring<Tile, T>(places, left, right, rows, columns, steps);

@@ -44,11 +44,16 @@ template <> struct tc_product_kind<tc_f8e4m3fn> {
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
 /// next one starts. `splits`: blocks, a cluster, that share the terms of a tile.
 /// `turns`: groups of warps take tiles in turns. `pair`: two blocks, a cluster, multiply rows below
-/// each other with the same columns, each of which one of them brings for both.
+/// each other with the same columns, each of which one of them brings for both. `products`: of a
+/// batch, that a tile has beside each other, `each` columns of each. A line of the left operand
+/// holds the terms of all of them, and each is multiplied by columns of its own alone.
 template <int Rows, int Columns, int Stages, int Lag, int Splits = 1, bool Turns = false,
-          bool Pair = false>
+          bool Pair = false, int Products = 1, int Each = Columns>
 struct tc_product_tile {
   static_assert(Splits == 1 || !(Turns || Pair), "blocks that share terms have one tile");
+  static_assert(Products == 1 || (!Turns && !Pair && Products * Each <= Columns),
+                "products beside each other are a tile");
+  static constexpr int products = Products, each = Each;
   static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag, splits = Splits;
   static constexpr bool turns = Turns, pair = Pair;
   static constexpr int unit_blocks = Splits * (Pair ? 2 : 1), unit_rows = Rows * (Pair ? 2 : 1);
