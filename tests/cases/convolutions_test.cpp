@@ -484,6 +484,36 @@ TEST_CASE("windows of many taps are walked by threads that share places") {
   check_compiled(p, graph, compilation, testing::host_ways());
 }
 
+TEST_CASE("gradients of the weights of few channels innermost are added up in parts of two loops") {
+  testing::MadeGraph graph;
+  graph.name = "weights' gradient";
+  graph.inputs = {{"g", "float32", {12, 52, 53, 16}},
+                  {"x", "float32", {12, 52, 53, 16}},
+                  {"w", "float32", {16, 1, 5, 5}}};
+  graph.calls = {{"gt", "aten.permute.default", {"$g", {0, 3, 1, 2}}},
+                 {"xt", "aten.permute.default", {"$x", {0, 3, 1, 2}}},
+                 {"b",
+                  "aten.convolution_backward.default",
+                  {"$gt",
+                   "$xt",
+                   "$w",
+                   nullptr,
+                   {1, 1},
+                   {2, 2},
+                   {1, 1},
+                   false,
+                   {0, 0},
+                   16,
+                   {false, true, false}}},
+                 {"y", "operator.getitem", {"$b", 1}}};
+  graph.outputs = {"y"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  REQUIRE(!compilation.program.kernels.empty());
+  const auto blocks = compilation.program.kernels[0].cuda.grid[0].as_integer();
+  CHECK(blocks.value_or(0) > 132);
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+}
+
 TEST_CASE("sums in groups of few outputs at random") {
   check_few_outputs(10, 6, testing::host_ways());
 }

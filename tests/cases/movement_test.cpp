@@ -423,6 +423,24 @@ TEST_CASE("short loops that are innermost in some accesses on the GPU", "[gpu]")
     check_all(short_loops(), ways);
 }
 
+TEST_CASE("a short loop of tables does not take its runs from what is streamed") {
+  const testing::MadeGraph graph{"tables whose rows are short",
+                                 {{"x", "bfloat16", {48, 2, 2, 1032}},
+                                  {"scale", "float32", {48, 2, 2, 1}},
+                                  {"shift", "bfloat16", {48, 1, 1, 1}}},
+                                 {{"a", "aten.mul.Tensor", {"$x", "$scale"}},
+                                  {"t", "aten.tanh.default", {"$a"}},
+                                  {"y", "aten.mul.Tensor", {"$t", "$shift"}}},
+                                 {"y"},
+                                 {}};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  REQUIRE(compilation.program.kernels.size() == 1);
+  CHECK(compilation.program.kernels[0].plan.find("runs of 1 ") == std::string::npos);
+  CHECK(compilation.program.kernels[0].plan.find("run of 1 ") == std::string::npos);
+  CHECK(compilation.program.kernels[0].plan.find("16-byte accesses") != std::string::npos);
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+}
+
 TEST_CASE("elements beside each other a thread on the host") {
   check_all(besides(), testing::host_ways());
 }
