@@ -71,10 +71,9 @@ int threads_that_suffice(const target::Target &target, const KernelGraph &graph,
   });
   if (bytes < kWord || loads > kMostLoads || again || target.is_host)
     return 0;
-  const double wanted =
-      kShare * target.multiprocessors * target.max_threads_per_multiprocessor * kWord;
+  const double wanted = kShare * target.multiprocessors * target.max_threads_per_multiprocessor;
   int threads = 1;
-  while (threads < kMost && static_cast<double>(rows) * threads * bytes < wanted &&
+  while (threads < kMost && static_cast<double>(rows) * threads < wanted &&
          elements >= kLeastElements * 2 * threads)
     threads *= 2;
   return threads;
