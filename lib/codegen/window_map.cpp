@@ -217,7 +217,8 @@ std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChan
     return std::nullopt;
   ir::Windows hint = noted;
   hint.channels /= groups.count;
-  if (hint.channels * groups.together % line != 0 || hint.channels == 0 || product(hint.kernel) == 0)
+  if (hint.channels * groups.together % line != 0 || hint.channels == 0 ||
+      product(hint.kernel) == 0)
     return std::nullopt;
   std::vector<Geometry> examples;
   const bool known = some_sizes(hint, graph, 0).empty();
