@@ -11,8 +11,8 @@
 // Operands, and the function that results go to, are those of tc_product.h.
 #pragma once
 
-#include "tc_pipeline.h"
-#include "tc_product.h"
+#include "tc_product_results.h"
+#include "tc_product_together.h"
 
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -296,139 +296,6 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
     tc_async_wait_all();
 }
 
-/// Where column `column` of row `row` is staged, floats: runs of 8 that a warp reads at once lie in
-/// different banks.
-TC_FN int tc_product_staged_at(int row, int column) {
-  return row * tc_product_piece_pitch + (column ^ (column / 32 % 2 * 4));
-}
-/// What the four runs that a thread finishes of 16 rows and 64 columns are finished with, all on
-/// its way at once. Where that takes too many registers, runs load for themselves.
-template <class Finish> TC_MEMBER constexpr bool tc_product_fetches() {
-  if constexpr (Finish::loads_ahead && !Finish::heavy)
-    return sizeof(typename Finish::loaded) <= 32;
-  return false;
-}
-template <class Finish, bool Fetches = tc_product_fetches<Finish>()> struct tc_product_fetched {
-  static constexpr bool fetches = false;
-  template <bool Whole> TC_MEMBER void fetch(const Finish &, int, int, int, int) {}
-};
-template <class Finish> struct tc_product_fetched<Finish, true> {
-  static constexpr bool fetches = true;
-  typename Finish::loaded runs[4];
-  template <bool Whole>
-  TC_MEMBER void fetch(const Finish &finish, int first_row, int first_column, int rows,
-                       int columns) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    TC_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int row = first_row + i * 4 + lane / 8, column = first_column + lane % 8 * 8;
-      if (Whole || (row < rows && column < columns))
-        runs[i] = finish.ahead(row, column);
-    }
-  }
-};
-/// What a warp has staged, 16 rows of 64 columns, to `finish`: in runs of 8 neighbours.
-template <bool Whole, class Finish>
-TC_FN void tc_product_give_runs(const float *staged, const Finish &finish,
-                                const tc_product_fetched<Finish> &fetched, int first_row,
-                                int first_column, int rows, int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll(Finish::heavy ? 1 : 4) // a text of heavy ones would take a minute to compile
-  for (int i = 0; i < 4; ++i) {
-    const int row = i * 4 + lane / 8, run = lane % 8 * 8;
-    const float4 low = *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run)),
-                 high =
-                     *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run + 4));
-    if (!Whole && (first_row + row >= rows || first_column + run >= columns))
-      continue;
-    const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    if constexpr (tc_product_fetched<Finish>::fetches)
-      finish(first_row + row, first_column + run, values, fetched.runs[i]);
-    else
-      finish(first_row + row, first_column + run, values);
-  }
-}
-/// The same one by one, neighbouring threads neighbouring columns: rows that start anywhere.
-template <bool Whole, class Finish>
-TC_FN void tc_product_give_singly(const float *staged, const Finish &finish, int first_row,
-                                  int first_column, int rows, int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 4
-  for (int i = 0; i < 32; ++i) {
-    const int row = i / 2, column = lane + i % 2 * 32;
-    if (!Whole && (first_row + row >= rows || first_column + column >= columns))
-      continue;
-    const float result[1] = {staged[tc_product_staged_at(row, column)]};
-    finish(first_row + row, first_column + column, result);
-  }
-}
-/// The same, neighbouring threads neighbouring rows: what is stored lies along them.
-template <bool Whole, class Finish>
-TC_FN void tc_product_give_along_rows(const float *staged, const Finish &finish, int first_row,
-                                      int first_column, int rows, int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % 16;
-#pragma unroll 2
-  for (int i = 0; i < 8; ++i) {
-    const int column = i * 8 + lane / 16 * 4;
-    const float4 four =
-        *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, column));
-    const float values[4] = {four.x, four.y, four.z, four.w};
-    TC_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      if (!Whole && (first_row + row >= rows || first_column + column + j >= columns))
-        continue;
-      const float result[1] = {values[j]};
-      finish(first_row + row, first_column + column + j, result);
-    }
-  }
-}
-/// One of the parts that a warp's sums are finished in, 16 rows of 64 columns, to shared memory; or
-/// zeros, where nothing was added up.
-template <int Pieces, int M, int N>
-TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged, bool zeros) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  TC_UNROLL
-  for (int p = 0; p < M * Pieces; ++p) // sums are registers, whose numbers are part of the text
-    if (p == part)
-      TC_UNROLL
-  for (int i = 0; i < tc_product_piece / 8; ++i)
-    TC_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const int at = (p % Pieces * (tc_product_piece / 8) + i) * 4 + half * 2;
-    *reinterpret_cast<float2 *>(staged +
-                                tc_product_staged_at(lane / 4 + half * 8, i * 8 + lane % 4 * 2)) =
-        make_float2(zeros ? 0.0f : sums[p / Pieces][at], zeros ? 0.0f : sums[p / Pieces][at + 1]);
-  }
-}
-/// Results of 16 rows, and of 16 a group's rows further, by way of shared memory to `finish`, 64
-/// columns at a time. What the first are finished with is on its way. A loop: the text of what
-/// finishes is there once, which compiles in a quarter of the time and stays in the instructions'
-/// cache.
-template <class Tile, bool Whole, int M, int N, class Finish>
-TC_FN void tc_product_give(const float (&sums)[M][N], float *staged, const Finish &finish,
-                           tc_product_fetched<Finish> &fetched, int first_row, int first_column,
-                           int rows, int columns, bool zeros) {
-  constexpr int pieces = Tile::columns / tc_product_piece, parts = M * pieces;
-#pragma unroll 1
-  for (int part = 0; part < parts; ++part) {
-    const auto row_of = [&](int p) { return first_row + p / pieces * tc_product_group_rows; };
-    const auto column_of = [&](int p) { return first_column + p % pieces * tc_product_piece; };
-    tc_product_stage<pieces>(sums, part, staged, zeros);
-    __syncwarp();
-    if constexpr (Finish::along_rows)
-      tc_product_give_along_rows<Whole>(staged, finish, row_of(part), column_of(part), rows,
-                                        columns);
-    else if constexpr (Finish::run == 1)
-      tc_product_give_singly<Whole>(staged, finish, row_of(part), column_of(part), rows, columns);
-    else
-      tc_product_give_runs<Whole>(staged, finish, fetched, row_of(part), column_of(part), rows,
-                                  columns);
-    if (part + 1 < parts)
-      fetched.template fetch<Whole>(finish, row_of(part + 1), column_of(part + 1), rows, columns);
-    __syncwarp();
-  }
-}
-
 /// Sums of the cluster's blocks together, in the order of blocks: those of the first group's rows
 /// to block 0, of the second's to block 1, by way of `memory`, which operands have left. False for
 /// who gave its sums away. A cluster has one tile.
@@ -496,75 +363,6 @@ TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
         tc_wgmma_further(right, k * (DeepRight ? 32u : 2048u)), first && k == 0 ? 0 : 1);
   tc_wgmma_end_group();
 }
-/// One step of several products, whose terms share a line of the left operand: the slices of the
-/// line, each with columns of its own (which lie along the terms, in lines as long as their terms).
-template <class Tile, class T, int M, int N>
-TC_FN void tc_product_start_products(float (&sums)[M][N], unsigned left_at, unsigned right_at,
-                                     bool first) {
-  constexpr int each = Tile::each, line = tc_product_line / Tile::products;
-  const unsigned long long left = tc_wgmma_descriptor(left_at, tc_product_block),
-                           right = tc_wgmma_descriptor_of<line>(right_at);
-  tc_wgmma_start();
-  TC_UNROLL
-  for (int k = 0; k < line / 32; ++k)
-    TC_UNROLL
-  for (int p = 0; p < Tile::products; ++p)
-    TC_UNROLL
-  for (int m = 0; m < M; ++m)
-    tc_multiply_group<0, 0>(T{}, reinterpret_cast<float(&)[each / 2]>(sums[m][p * (each / 2)]),
-                            tc_wgmma_further(left, m * tc_product_block + p * line + k * 32u),
-                            tc_wgmma_further(right, p * each * line + k * 32u),
-                            first && k == 0 ? 0 : 1);
-  tc_wgmma_end_group();
-}
-/// The same of products of 8 terms a step, which wgmma does not take apart: a warp's 16 rows at a
-/// time. The columns' lines are words, one after another. Done when it returns.
-template <class Tile, class T, int M, int N>
-TC_FN void tc_product_add_eights(float (&sums)[M][N], unsigned left_at, unsigned right_at) {
-  constexpr int blocks = Tile::products * Tile::each / 8; // of 8 columns
-  static_assert(Tile::products == 8 && blocks % 4 == 0, "four 8 x 8 matrices are loaded at once");
-  const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
-  unsigned right[blocks];
-  TC_UNROLL
-  for (int i = 0; i < blocks; i += 4)
-    tc_load_matrices<false>(reinterpret_cast<unsigned(&)[4]>(right[i]),
-                            right_at + static_cast<unsigned>(i) * 128u + lane * 16);
-  TC_UNROLL
-  for (int m = 0; m < M; ++m)
-    TC_UNROLL
-  for (int p = 0; p < 8; p += 2) {
-    unsigned left[4]; // of two products, rows 0 to 7 and 8 to 15 of each
-    tc_load_matrices<false>(left, left_at + m * tc_product_block + row * tc_product_line +
-                                      ((p + lane / 16) ^ row % 8) * 16);
-    TC_UNROLL
-    for (int i = 0; i < Tile::each / 4; ++i) {
-      const int product = p + i / (Tile::each / 8),
-                block = product * (Tile::each / 8) + i % (Tile::each / 8);
-      tc_multiply_eight(T{}, &sums[m][block * 4], left[product % 2 * 2], left[product % 2 * 2 + 1],
-                        right[block]);
-    }
-  }
-}
-/// Where results of several products beside each other go: `each` columns of one, then of the next
-/// one, whose rows are `rows` further.
-template <class Finish, int Each> struct tc_product_beside : Finish {
-  int rows;
-  TC_MEMBER auto ahead(int row, int column) const {
-    return Finish::ahead(row + column / Each * rows, column % Each);
-  }
-  template <int N, class... Ahead>
-  TC_MEMBER void operator()(int row, int column, const float (&results)[N],
-                            const Ahead &...ahead) const {
-    Finish::operator()(row + column / Each * rows, column % Each, results, ahead...);
-  }
-};
-template <class Tile, class Finish> TC_FN auto tc_product_finish(const Finish &finish, int rows) {
-  if constexpr (Tile::products > 1)
-    return tc_product_beside<Finish, Tile::each>{finish, rows};
-  else
-    return finish;
-}
-
 /// Factors whose sums matrix units keep in fewer bits than f32 has: the sums of each step apart, at
 /// most 128 columns at once, which threads then add. `next` waits for the next step's stage and
 /// gives its number.
