@@ -33,7 +33,10 @@ void Machine::store_items(const ir::Operation &operation, const std::vector<Host
     const std::vector<int64_t> positions = positions_of(module_.buffer(id).layout);
     const HostTensor contiguous = value.contiguous();
     for (size_t i = 0; i < positions.size(); ++i)
-      read_element(storage, positions[i], contiguous, static_cast<int64_t>(i));
+      if (storage.is_float()) // rounded: what computes in double gives more digits than it has
+        store(storage, positions[i], contiguous.get_double(static_cast<int64_t>(i)));
+      else
+        read_element(storage, positions[i], contiguous, static_cast<int64_t>(i));
   }
 }
 

@@ -154,3 +154,24 @@ TEST_CASE("systems with symbols in their sizes") {
   for (const int64_t rows : {2, 7})
     testing::check_made(graph, square, rows, testing::host_ways());
 }
+
+TEST_CASE("the largest singular value is not above itself on any device") {
+  testing::MadeGraph graph;
+  graph.name = "singular values at the threshold";
+  graph.inputs = {{"x", "float32", {40, 2, 1}}};
+  graph.calls = {{"s", "aten.linalg_svdvals.default", {"$x"}},
+                 {"largest", "aten.amax.default", {"$s", {-1}, true}},
+                 {"above", "aten.gt.Tensor", {"$s", "$largest"}},
+                 {"inverse", "aten.pinverse.default", {"$x", 1.0}}};
+  graph.outputs = {"above", "inverse"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+  HostTensor x(tensor::DType::f32, {40, 2, 1});
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.set_double(i, static_cast<float>(std::sin(static_cast<double>(i + 1))));
+  const auto results = driver::run_reference(compilation, {x}, {});
+  for (int64_t i = 0; i < results[0].numel(); ++i)
+    CHECK(results[0].get_int64(i) == 0);
+  for (int64_t i = 0; i < results[1].numel(); ++i)
+    CHECK(results[1].get_double(i) == 0);
+}
