@@ -59,7 +59,7 @@ bool has_ragged_lines(const ir::Module &module, const KernelGraph &graph) {
 int threads_that_suffice(const target::Target &target, const KernelGraph &graph, int64_t rows,
                          int64_t elements, double bytes) {
   constexpr double kShare = 0.47, kWord = 4;
-  constexpr int kMost = 32, kLeastElements = 2, kMostLoads = 3;
+  constexpr int kMost = 32, kLeastElements = 4, kMostLoads = 3;
   const bool again = // or stored
       std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
         return value.level == Level::element &&
@@ -74,7 +74,7 @@ int threads_that_suffice(const target::Target &target, const KernelGraph &graph,
   const double wanted = kShare * target.multiprocessors * target.max_threads_per_multiprocessor;
   int threads = 1;
   while (threads < kMost && static_cast<double>(rows) * threads < wanted &&
-         elements >= kLeastElements * 2 * threads)
+         elements >= kLeastElements * threads)
     threads *= 2;
   return threads;
 }

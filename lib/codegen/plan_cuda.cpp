@@ -524,10 +524,10 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     if (plan_interleaved(request, other, Interleaving::of_tables))
       others.push_back(std::move(other));
   }
-  KernelPlan plain; // runs of neighbours, whatever else there is
-  plain.checked = plan.checked;
-  plain.graph = plan.graph;
   if (!plan_tile(request.module, request.group, plan, tile, request.chosen())) {
+    KernelPlan plain; // runs of neighbours, whatever else there is
+    plain.checked = plan.checked;
+    plain.graph = plan.graph;
     const bool is_interleaved = plan_interleaved(request, plan);
     if (!is_interleaved || (!request.like && request.checked.sizes.empty())) {
       order_elements(request.module, plain.graph);
@@ -620,12 +620,12 @@ KernelPlan make_plan(const Request &request) {
   } else {
     std::optional<KernelPlan> covered =
         whole_rows ? std::nullopt : plan_covered(request, plan.graph);
-    const KernelGraph graph = plan.graph;
     plan_reduction(request, plan, stores_elements, whole_rows);
     // Windows of many taps whose rows share most of them (7 x 7 x 7).
     KernelPlan shared;
     shared.checked = plan.checked;
-    shared.graph = graph;
+    if (request.given)
+      shared.graph = *request.given;
     const bool is_chosen = request.choice && request.choice->tile != 0; // one of these
     const auto *windows = std::get_if<WindowWalk>(&plan.walk);
     if (!whole_rows && !request.like && (!request.choice || is_chosen) &&

@@ -147,7 +147,7 @@ public:
     p.more = Sizes(p.rank, 0);
     p.batch = between(1, 2);
     p.groups = one_of({2, 3, 4, 5, 6, 8, 16});
-    p.channels = p.groups * one_of({8, 12, 16, 16, 16, 24, 32, p.groups < 6 ? 64 : 32});
+    p.channels = p.groups * one_of({4, 8, 12, 16, 16, 16, 24, 32, p.groups < 6 ? 64 : 32});
     p.outputs = p.groups * one_of({5, 8, 16, 24, 32, 48, p.groups < 5 ? 72 : 40});
     return p;
   }
@@ -383,14 +383,16 @@ TEST_CASE("few channels are taken together along a line on the GPU", "[gpu]") {
 }
 
 TEST_CASE("groups of 16-bit channels are a batch of products that reads windows") {
-  // `beside`: of 16 or 32 channels several share a line of 64, and a tile.
+  // `beside`: of 8, 16 or 32 channels so many share a line of 64, and a tile; 1: they do not.
   for (const auto &[channels, outputs, groups, beside] :
        {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}, int64_t{1}},
         {64, 128, 4, 4},
         {96, 48, 6, 4},
         {64, 192, 2, 2},
         {80, 200, 5, 1}, // 40 columns
-        {256, 256, 32, 1},
+        {256, 256, 32, 8},
+        {64, 256, 8, 8},
+        {64, 320, 8, 1},
         {130, 130, 13, 1}}) {
     Problem p;
     p.dtype = "float16";
@@ -419,6 +421,8 @@ TEST_CASE("groups of 16-bit channels are a batch of products that reads windows"
                       : 0;
     const bool whole = channels / groups % 8 == 0; // runs of 16 bytes
     CHECK(products == (whole ? 1 : 0));
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      CHECK((beside > 1 || kernel.plan.find("beside each other") == std::string::npos));
     for (const program::Step &step : compilation.program.steps)
       CHECK((!whole || !std::holds_alternative<program::Matmul>(step.kind)));
     check_compiled(p, graph, compilation, testing::host_ways());

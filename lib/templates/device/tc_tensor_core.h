@@ -179,9 +179,9 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
   return descriptor + bytes / 16;
 }
 #define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
 #define TC_C8(c, i) TC_C4(c, i), TC_C4(c, i + 4)
 #define TC_C12(c) TC_C8(c, 0), TC_C4(c, 8)
+#define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
 #define TC_C24(c) TC_C16(c, 0), TC_C8(c, 16)
 #define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
 #define TC_C40(c) TC_C32(c), TC_C4(c, 32), TC_C4(c, 36)
@@ -191,14 +191,14 @@ TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigne
 #define TC_C96(c) TC_C80(c), TC_C16(c, 80)
 #define TC_C112(c) TC_C96(c), TC_C16(c, 96)
 #define TC_C128(c) TC_C112(c), TC_C16(c, 112)
-#define TC_N32                                                                                     \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
-  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TC_N4 "%0, %1, %2, %3"
 #define TC_N8 TC_N4 ", %4, %5, %6, %7"
 #define TC_N12 TC_N8 ", %8, %9, %10, %11"
-#define TC_N24 TC_N16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define TC_N16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define TC_N24 TC_N16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define TC_N32                                                                                     \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
+  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TC_N40 TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TC_N48                                                                                     \
   TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
