@@ -9,6 +9,7 @@ using ir::Op;
 
 constexpr double kLogSumScan = 30; // an exponential and a logarithm, and what a warp tells
 constexpr double kWideConversion = 8;
+constexpr double kWelfordStep = 6; // of a mean and squared distances, an element alone
 constexpr double kExpSumStep = 14; // of a maximum and a sum of exponentials, an element alone
 
 double instructions_of(Op op, bool is_wide) {
@@ -55,6 +56,8 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
   case Op::reduction:
     if (value.reduction == ir::ReductionKind::online_softmax_reduce)
       return kExpSumStep;
+    if (value.reduction == ir::ReductionKind::welford_reduce)
+      return kWelfordStep;
     return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
   case Op::scan: {
     if (!value.combine)

@@ -39,6 +39,7 @@ constexpr double kRegisters = 24;         // a thread's, besides what it loads a
 constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials, in a run: an element, and the run.
 constexpr double kExpSumElement = 5, kExpSumRun = 7;
+constexpr double kWelfordElement = 3.5, kWelfordRun = 12; // of moments
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
 constexpr double kQuotientOfSymbols = 20,
@@ -219,15 +220,17 @@ private:
     }
     const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
     const bool by_run = !plan_.by_run.empty() && plan_.by_run[id];
-    instructions_ += (by_run ? kExpSumElement + kExpSumRun / vector_
+    const bool moments = value.reduction == ir::ReductionKind::welford_reduce;
+    instructions_ += (by_run ? (moments ? kWelfordElement : kExpSumElement) +
+                                   (moments ? kWelfordRun : kExpSumRun) / vector_
                       : !plan_.quick.empty() && plan_.quick[id] ? kQuick
                                                                 : instructions_of(graph_, value)) *
                      times;
     if (ir::is_random(value.op)) // four share a block of words where they are drawn together
-      instructions_ +=
-          kBlockOfWords * times *
-          (draws_by_warp(plan_, id) || (vector_ % 4 == 0 && plan_.uniform[value.args[2]]) ? 0.25
-                                                                                          : 1);
+      instructions_ += kBlockOfWords * times /
+                       (draws_by_warp(plan_, id)       ? 4
+                        : plan_.uniform[value.args[2]] ? std::min(vector_, 4)
+                                                       : 1);
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
     instructions_ += quotient_ * quotients(value.index) * times;

@@ -79,7 +79,12 @@ public:
       return !tensor::is_floating(graph_[value.args[0]].dtype) && most &&
              *most <= most_of_pairs(dtype);
     };
-    if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))
+    const std::string small = alike && first.op == Op::to_dtype
+                                  ? pair_of_integers(first.args[0], second.args[0], type, dtype)
+                                  : "";
+    if (!small.empty())
+      said = small;
+    else if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))
       said =
           "tc_small_pair(" + type + integer(first.args[0]) + ", " + integer(second.args[0]) + ")";
     else if (alike && are_of(first) && are_of(second) &&
@@ -135,8 +140,8 @@ public:
       arguments.push_back({use(arg), graph_[arg].dtype});
     return operation_text(value, arguments);
   }
-  /// What loads of a vector's bytes are: the vector and the place in it.
-  std::map<ValueId, std::pair<std::string, int>> bytes;
+  /// What loads of a vector's integers are, where it is whole words: the vector and the byte in it.
+  std::map<ValueId, std::pair<std::string, int>> places;
 
 private:
   const KernelGraph &graph_;
@@ -147,10 +152,71 @@ private:
 
   std::string integer(ValueId id) { return "static_cast<unsigned>(" + needed(id) + ")"; }
 
+  std::optional<int64_t> number(ValueId id) const {
+    if (graph_[id].op == Op::index_expr)
+      return graph_[id].index.as_integer();
+    const auto *known = std::get_if<int64_t>(&graph_[id].constant);
+    return graph_[id].op == Op::constant && known ? std::optional(*known) : std::nullopt;
+  }
+  /// The vector, and which four bits of it: of a load that is shifted and masked so.
+  std::optional<std::pair<std::string, int>> nibble_of(ValueId id) const {
+    constexpr int64_t kBits = 4, kMask = 15;
+    const Value &value = graph_[id];
+    if (value.op == Op::to_dtype && !tensor::is_floating(value.dtype) &&
+        value.dtype != DType::boolean && !tensor::is_floating(graph_[value.args[0]].dtype))
+      return nibble_of(value.args[0]); // any integer holds it
+    int64_t shift = 0;
+    ValueId shifted = id;
+    bool masked = false;
+    if (value.op == Op::bitwise_and)
+      for (const size_t i : {size_t{0}, size_t{1}})
+        if (!masked && number(value.args[i]) == kMask) {
+          shifted = value.args[1 - i];
+          masked = true;
+        }
+    if (graph_[shifted].op == Op::bitwise_right_shift) {
+      const auto by = number(graph_[shifted].args[1]);
+      if (!by)
+        return std::nullopt;
+      shift = *by;
+      shifted = graph_[shifted].args[0];
+    }
+    const auto place = places.find(shifted);
+    if (place == places.end() || shift < 0 || shift % kBits != 0)
+      return std::nullopt;
+    const auto bits = 8 * static_cast<int64_t>(tensor::size_in_bytes(graph_[shifted].dtype));
+    const bool last = shift == bits - kBits;
+    if (shift >= bits || (!masked && !(last && !tensor::is_signed(graph_[shifted].dtype))))
+      return std::nullopt;
+    return std::pair(place->second.first,
+                     place->second.second * 2 + static_cast<int>(shift / kBits));
+  }
+  /// Two integers of one word as a pair: what takes fewer instructions than one after the other;
+  /// "": nothing does.
+  std::string pair_of_integers(ValueId a, ValueId b, const std::string &type, DType dtype) const {
+    constexpr int kNibbles = 8, kBytes = 4; // of a word
+    const auto said = [&](const char *how, int first, int second, const std::string &vector) {
+      return how + std::string("<") + std::to_string(first) + ", " + std::to_string(second) + ">(" +
+             type + vector + ")";
+    };
+    const auto first = nibble_of(a), second = nibble_of(b);
+    if (first && second && first->first == second->first &&
+        first->second / kNibbles == second->second / kNibbles)
+      return said("tc_nibble_pair", first->second, second->second, first->first);
+    const auto low = places.find(a), high = places.find(b);
+    if (dtype == DType::f16 && low != places.end() && high != places.end() &&
+        tensor::size_in_bytes(graph_[a].dtype) == 1 && graph_[a].dtype == graph_[b].dtype &&
+        graph_[a].dtype != DType::boolean && low->second.first == high->second.first &&
+        low->second.second / kBytes == high->second.second / kBytes)
+      return said("tc_byte_pair", low->second.second, high->second.second, low->second.first);
+    return "";
+  }
+
   /// An integer of few bits as a float, without the unit that converts, of which there are few. All
   /// types of floats hold 8 bits exactly.
   std::string small_float(ValueId id, DType as) const {
-    if (const auto byte = bytes.find(id); byte != bytes.end())
+    if (const auto byte = places.find(id);
+        byte != places.end() && tensor::size_in_bytes(graph_[id].dtype) == 1)
       return "tc_float_of<" + std::to_string(byte->second.second) + ">(" + byte->second.first + ")";
     const auto most = most_of(graph_, id);
     const int64_t exact = tensor::is_reduced_float(as) ? 256 : (1 << 23) - 1;
@@ -267,7 +333,7 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
   const std::string count = std::to_string(run_);
   std::string places, taken, members, values;
   std::map<ValueId, std::string> texts;
-  std::map<ValueId, std::pair<std::string, int>> bytes;
+  std::map<ValueId, std::pair<std::string, int>> integers;
   const auto address = [&](ValueId id) {
     return parameters.name_of(module.storage_of(graph_[id].buffer)) + " + " +
            symbolic::print_cpp(graph_[id].index, graph_.ranges);
@@ -289,8 +355,10 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
     const std::string from = (load.is_word ? "" : "ahead.") + load.name;
     for (size_t i = 0; i < load.elements.size(); ++i) {
       texts[load.elements[i]] = "tc_get(" + from + ".at[" + std::to_string(i) + "])";
-      if ((dtype == DType::i8 || dtype == DType::u8) && load.elements.size() % 4 == 0)
-        bytes[load.elements[i]] = {from, static_cast<int>(i)};
+      if (const size_t size = tensor::size_in_bytes(dtype); !tensor::is_floating(dtype) &&
+                                                            dtype != DType::boolean &&
+                                                            load.elements.size() * size % 4 == 0)
+        integers[load.elements[i]] = {from, static_cast<int>(i * size)};
       if (converts_pairs(dtype) && load.elements.size() % 2 == 0)
         texts[load.elements[i]] = "tc_float_of<" + std::to_string(i) + ">(" + from + ")";
     }
@@ -300,7 +368,7 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
     Lines lines(graph_, texts, [&](const Value &value) {
       return parameters.name_of(module.storage_of(value.buffer));
     });
-    lines.bytes = bytes;
+    lines.places = integers;
     std::string results;
     const size_t each = pairs ? 2 : 1;
     const std::string given = pairs ? "factors" : "values";

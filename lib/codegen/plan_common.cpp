@@ -81,9 +81,28 @@ int choose_vector_along(const ir::Module &module, const KernelPlan &plan, Expr v
 
 } // namespace
 
+bool adds_at_own_indices(const KernelGraph &graph, Expr variable) {
+  std::vector<bool> varies(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    varies[id] =
+        symbolic::depends_on(value.index, variable) ||
+        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return varies[arg]; });
+    if (value.op != Op::store || value.mode == ir::StoreMode::plain)
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, variable);
+    for (ValueId index = 0; index < id && step && step->is_integer(1); ++index)
+      if (graph[index].op == Op::set_indirect && varies[index] &&
+          symbolic::depends_on(value.index, graph[index].symbol))
+        return true;
+  }
+  return false;
+}
+
 int choose_vector(const ir::Module &module, const KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
-  return graph.element_variables.empty()
+  return graph.element_variables.empty() ||
+                 adds_at_own_indices(graph, graph.element_variables.back())
              ? 1
              : choose_vector_along(module, plan, graph.element_variables.back(),
                                    graph.element_sizes.back(), false);
@@ -227,7 +246,7 @@ bool splits_no_run(Op op, bool first, const Value &bound, Expr variable, int vec
 /// run starts says it all. Of runs that start where the memory's do (KernelPlan::origin), a bound
 /// says nothing.
 std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int vector) {
-  constexpr int kBlock = 4; // words of a block (tc_random.h)
+  constexpr int kPair = 2; // even offsets and the next ones share a block (tc_random.h)
   const KernelGraph &graph = plan.graph;
   std::vector<bool> result(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id)
@@ -236,7 +255,7 @@ std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int v
                    (plan.origin ? access_beside(index, variable, *plan.origin, vector, graph.ranges)
                                 : access_of(index, variable, vector, vector, plan.checked));
   const auto draws = [&](const Value &user, size_t i) {
-    return ir::is_random(user.op) && i == 2 && vector % kBlock == 0;
+    return ir::is_random(user.op) && i == 2 && vector % kPair == 0;
   };
   const auto compares = [&](const Value &user, size_t i) {
     return !plan.origin && user.args.size() == 2 && user.guard != user.args[i] &&

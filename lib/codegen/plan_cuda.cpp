@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tsc::codegen {
 
@@ -289,18 +290,25 @@ bool plan_held_columns(const Request &request, KernelPlan &plan) {
 }
 
 /// Many elements divided by one number: its reciprocal once, then three instructions an element
-/// instead of ten.
+/// instead of ten. So of an element's numbers (those of a short row, written out) that are divided
+/// by one of them.
 void choose_divisions(KernelPlan &plan) {
   plan.divides_by_row.assign(plan.graph.values.size(), false);
   const bool has_row = !std::holds_alternative<WindowWalk>(plan.walk); // that is the thread's
+  std::map<ValueId, int> divided; // by a thread's own number, how many
+  if (std::holds_alternative<FlatWalk>(plan.walk))
+    for (const Value &value : plan.graph.values)
+      if (value.op == Op::truediv && plan.graph[value.args[1]].op != Op::constant)
+        ++divided[value.args[1]];
   for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
     const Value &value = plan.graph[id];
     if (value.op != Op::truediv || (has_row && value.level != Level::element) ||
         value.dtype == DType::f64 || !tensor::is_floating(value.dtype))
       continue;
     const Value &divisor = plan.graph[value.args[1]];
-    const bool steady = has_row ? divisor.level == Level::row || divisor.op == Op::reduction
-                                : divisor.op == Op::constant;
+    const bool steady = divided[value.args[1]] > 1 ||
+                        (has_row ? divisor.level == Level::row || divisor.op == Op::reduction
+                                 : divisor.op == Op::constant);
     plan.divides_by_row[id] =
         steady && divisor.dtype != DType::f64 && tensor::is_floating(divisor.dtype);
   }
@@ -562,6 +570,22 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
       plan = std::move(other);
 }
 
+/// Rows of a few elements, of which nothing is stored, as a pointwise kernel over the rows: those
+/// of a thread are read as whole vectors, and walked in registers as often as is wanted.
+bool plan_written_rows(const Request &request, KernelPlan &plan) {
+  constexpr int64_t kLongest = 8;
+  constexpr size_t kMostValues = 160; // that a thread computes for a row
+  const auto elements = plan.graph.elements().as_integer();
+  if (request.like || !request.checked.sizes.empty() || !elements || *elements > kLongest ||
+      plan.graph.row_variables.empty() || plan.graph.element_variables.empty())
+    return false;
+  std::optional<KernelGraph> rows = unroll_rows(plan.graph, kMostValues);
+  if (!rows)
+    return false;
+  plan.graph = *std::move(rows);
+  return plan_taps(request, plan);
+}
+
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
 void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elements,
                     bool whole_rows) {
@@ -620,6 +644,7 @@ KernelPlan make_plan(const Request &request) {
   } else {
     std::optional<KernelPlan> covered =
         whole_rows ? std::nullopt : plan_covered(request, plan.graph);
+    const KernelGraph two_passes = plan.graph;
     plan_reduction(request, plan, stores_elements, whole_rows);
     // Windows of many taps whose rows share most of them (7 x 7 x 7).
     KernelPlan shared;
@@ -632,6 +657,13 @@ KernelPlan make_plan(const Request &request) {
         (!windows || windows->tile == 1) && plan_short_rows_of_neighbours(request, shared, true) &&
         (is_chosen || is_faster(request, shared, plan)))
       plan = std::move(shared);
+    if (!whole_rows && !stores_elements) {
+      KernelPlan written;
+      written.checked = plan.checked;
+      written.graph = two_passes;
+      if (plan_written_rows(request, written) && is_faster(request, written, plan))
+        plan = std::move(written);
+    }
     // Sums over few elements are written out, unless threads that share a row are faster by far.
     if (covered && !is_faster(request, plan, *covered))
       plan = *std::move(covered);

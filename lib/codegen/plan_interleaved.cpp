@@ -281,14 +281,27 @@ void preload_joined(KernelPlan &plan) {
 bool plan_taps(const Request &request, KernelPlan &plan) {
   const ir::Module &module = request.module;
   FlatWalk walk;
-  walk.vector = choose_vector(module, plan);
+  std::vector<std::vector<ValueId>> rows;
+  for (int64_t length = 2; length <= kLongest; ++length)
+    for (std::vector<ValueId> &members : loads_of_rows(plan.graph, length))
+      rows.push_back(std::move(members));
+  const auto fit = [&](const std::vector<ValueId> &members) {
+    return walk.vector * static_cast<int64_t>(members.size()) *
+               bytes_of(module, plan.graph[members.front()]) <=
+           kMostBytes;
+  };
+  const int longest = choose_vector(module, plan);
+  for (walk.vector = longest; walk.vector > 1; walk.vector /= 2)
+    if (std::all_of(rows.begin(), rows.end(), fit))
+      break;
   if (walk.vector == 1)
+    walk.vector = longest; // some of them
+  if (walk.vector == 1 || rows.empty())
     return false;
   classify_accesses(module, plan, walk.vector);
-  for (int64_t length = 2; length <= kLongest; ++length)
-    for (const std::vector<ValueId> &members : loads_of_rows(plan.graph, length))
-      if (walk.vector * length * bytes_of(module, plan.graph[members.front()]) <= kMostBytes)
-        join_loads(module, plan, members, walk.vector);
+  for (const std::vector<ValueId> &members : rows)
+    if (fit(members))
+      join_loads(module, plan, members, walk.vector);
   if (plan.interleaved.empty())
     return false;
   preload_joined(plan);

@@ -105,7 +105,8 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   const std::vector<Expr> &sizes = plan.graph.element_sizes;
   if (like || !checked.sizes.empty() || sizes.empty() || !sizes.back().is_integer() ||
-      plan.graph.elements().is_integer(0))
+      plan.graph.elements().is_integer(0) ||
+      adds_at_own_indices(plan.graph, plan.graph.element_variables.back()))
     return false;
   KernelPlan rows;
   RowWalk walk;

@@ -118,8 +118,8 @@ void choose_looped_threads(RowWalk &walk, int64_t runs) {
 
 /// The same for a row that is kept: a thread of single elements wants more of them under way, which
 /// fewer threads have, as long as those of a row load 16 bytes at once.
-void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk &walk, int64_t runs,
-                      int most) {
+void choose_kept_rows(const ir::Module &module, const target::Target &target,
+                      const KernelPlan &plan, RowWalk &walk, int64_t runs, int most) {
   constexpr int kNarrow = 4, kLeastBytes = 16;
   int bytes = 0;
   for (const Value &value : plan.graph.values)
@@ -127,6 +127,18 @@ void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk 
       bytes = std::max(bytes, walk.vector * static_cast<int>(tensor::size_in_bytes(
                                                 module.buffer(value.buffer).dtype)));
   const bool narrow = bytes > 0 && bytes <= kNarrow;
+  // Rows that leave multiprocessors idle take as long as one thread does, not as all of them: what
+  // parts of long rows gave, say.
+  constexpr int kShortest = 2, kMostOfFew = 512;
+  if (const auto rows = plan.graph.rows().as_integer();
+      rows && *rows <= target.multiprocessors && runs > kFewestRowThreads) {
+    walk.threads = kFewestRowThreads;
+    while (walk.threads < kMostOfFew && runs > int64_t{walk.threads} * kShortest)
+      walk.threads *= 2;
+    walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
+    if (walk.steps <= most)
+      return;
+  }
   choose_row_threads(walk, runs, std::min((narrow ? 2 : 1) * kRunsInFlight, most), most,
                      narrow ? std::clamp(kLeastBytes / bytes, kFewestNarrow, kFewestRowThreads)
                             : kFewestRowThreads,
@@ -291,7 +303,8 @@ void choose_by_run(KernelPlan &plan, const RowWalk &walk) {
   plan.by_run.assign(plan.graph.values.size(), false);
   for (ValueId id = 0; walk.vector > 1 && id < plan.graph.values.size(); ++id)
     plan.by_run[id] = plan.graph.is_reduction(id) && plan.graph[id].args.size() == 1 &&
-                      plan.graph[id].reduction == ir::ReductionKind::online_softmax_reduce;
+                      (plan.graph[id].reduction == ir::ReductionKind::online_softmax_reduce ||
+                       plan.graph[id].reduction == ir::ReductionKind::welford_reduce);
 }
 
 /// Steps of kept runs that the end of a row does not fall into, wherever it starts.
@@ -530,7 +543,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                          static_cast<int>(std::max<int64_t>(
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
-      choose_kept_rows(module, plan, walk, runs, most);
+      choose_kept_rows(module, target, plan, walk, runs, most);
     // Fewer threads have more registers each; a row that does not fit in theirs is read again.
     while (!in_order && walk.steps > 0 && per_run * walk.steps > registers_for_row(walk.threads)) {
       const int threads = walk.threads / 2;

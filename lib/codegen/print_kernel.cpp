@@ -30,6 +30,31 @@ bool Parameters::stored_over(BufferId storage) const {
 
 namespace {
 
+/// The plan of rows that are as long as any, where blocks have a row each, most of them that long
+/// (parts of a row), and runs then begin and end with them: nothing is asked of an element. Only
+/// where much is done with one.
+std::optional<KernelPlan> plan_of_full_rows(const KernelPlan &plan) {
+  const auto *row = std::get_if<RowWalk>(&plan.walk);
+  const bool gathers = std::find(plan.by_run.begin(), plan.by_run.end(), true) != plan.by_run.end();
+  if (row == nullptr || row->rows != 1 || row->steps < 2 || row->vector < 2 || !plan.origin ||
+      !gathers || plan.graph.elements().is_integer() ||
+      !symbolic::known_multiple_of(*plan.origin, row->vector, plan.graph.ranges))
+    return std::nullopt;
+  const int64_t longest = symbolic::bounds(plan.graph.elements(), plan.graph.ranges).high;
+  const int64_t held = int64_t{row->steps} * row->threads * row->vector;
+  if (longest <= 0 || longest > held || longest % row->vector != 0 ||
+      plan.graph.element_sizes.size() != 1)
+    return std::nullopt;
+  KernelPlan full = plan;
+  full.origin.reset();
+  full.graph.element_sizes = {Expr(longest)};
+  RowWalk walk = *row;
+  walk.guard_run = longest != held;
+  walk.whole_steps = 0;
+  full.walk = walk;
+  return full;
+}
+
 class Printer : WalkText {
 public:
   using WalkText::WalkText;
@@ -41,6 +66,24 @@ public:
       open_serial_rows();
     else
       coordinates();
+    const std::optional<KernelPlan> full = serial_ ? std::nullopt : plan_of_full_rows(plan_);
+    if (!full) {
+      print_walk();
+      return std::move(text_);
+    }
+    open("if (" + size_text(graph_.elements()) + " == " + size_text(full->graph.elements()) + ")");
+    Printer walk(module_, *full, parameters_, "", path_, is_part_);
+    walk.depth_ = depth_;
+    walk.print_walk();
+    text_ += walk.text_;
+    close();
+    open("else");
+    print_walk();
+    close();
+    return std::move(text_);
+  }
+  /// The same, once it is known where a thread is.
+  void print_walk() {
     if (const int slots = across_slots(); slots > 0)
       shared_.push_back("tc_bytes16 across[" + std::to_string(plan_.block / 32) + "][" +
                         std::to_string(slots) + "]");
@@ -52,7 +95,6 @@ public:
     row_stores();
     if (serial_ && graph_.reduces)
       close();
-    return std::move(text_);
   }
   /// One run of a ProductWalk.
   std::string print_run(RunUse use, std::vector<AheadLoad> *ahead, Expr varies_with) {
@@ -288,8 +330,10 @@ private:
            " : " + count + ";");
     }
     const auto print_runs = [&](int braces) {
-      for (const ValueId id : phase.run_values)
+      for (const ValueId id : phase.run_values) {
         define(id);
+        define_inverse(id);
+      }
       print_elements(phase);
       const bool by_lanes = stores_lanes(phase), own_rows = by_lanes && row_->threads == 1;
       if (by_lanes && !own_rows) { // all lanes of a warp, also those without a run
@@ -394,12 +438,14 @@ private:
              vector_name(each.members.front()) + ", " + across() + ");");
     gather_runs(phase);
     find_joined();
+    const bool has_ends = plan_.origin && whole_ != kAlways;
+    if (has_ends)
+      define_full(phase, whole_.empty() ? "" : lies_inside(), row_element());
     if (vector_ > 1) {
       line("TC_UNROLL");
       open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
     }
     count_joined();
-    const bool has_ends = plan_.origin && whole_ != kAlways;
     if (has_ends)
       line("const bool inside = " + (whole_.empty() ? "" : "(" + lies_inside() + ") || ") +
            "tc_is_inside(" + row_element() + " + j, " + size_text(graph_.elements()) + ");");
@@ -416,8 +462,10 @@ private:
       open("if (inside)");
     selects_ = loads_inside_ = has_ends && !branches;
     for (const ValueId id : phase.elements)
-      if (!is_ahead(id))
+      if (!is_ahead(id)) {
         define(id);
+        define_inverse(id);
+      }
     loads_inside_ = false;
     accumulate(phase);
     for (const ValueId id : phase.stores)
@@ -427,7 +475,7 @@ private:
       close();
     if (vector_ > 1)
       close();
-    accumulate_runs(phase);
+    accumulate_runs(phase, has_ends);
     for (const ValueId id : phase.stores)
       if (is_by_lanes(plan_, id))
         put_lane(id, staged_at(id));

@@ -367,9 +367,9 @@ private:
       return result;
     };
     kernel.cuda = variant(tc_few_rows_threads);
-    kernel.cuda.shared_bytes = Expr(static_cast<int64_t>(
-        tc_few_rows_bytes(tile.row_tiles, tile.column_tiles, tile.across, tile.splits,
-                          static_cast<int>(parts_.terms), right_->run(), right_->words())));
+    kernel.cuda.shared_bytes = Expr(static_cast<int64_t>(tc_few_rows_bytes(
+        tile.row_tiles, tile.column_tiles, tile.across, tile.splits, static_cast<int>(parts_.terms),
+        right_->run(), right_->words(), tile.single)));
     kernel.cuda.maps.push_back(map_of(0));
     kernel.serial = variant(1);
     std::vector<std::string_view> includes = {"tc_product_few.h"};
@@ -399,9 +399,9 @@ private:
         operand("left", 0, threads > 1) + "  const " + name + "_right right = {" + members.values +
         "};\n  const " + name + "_finish finish = {" + after.values +
         "};\n  tc_product_of_few<tc_few_rows_tile<" + shape + ", " + std::to_string(tile.splits) +
-        ", " + std::to_string(parts_.terms) + ">, " + type() + ">(left, right, finish, " +
-        integer(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
-        std::to_string(parts_.terms) + ");\n}\n";
+        ", " + std::to_string(parts_.terms) + (tile.single ? ", true" : ", false") + ">, " +
+        type() + ">(left, right, finish, " + integer(parts_.rows) + ", " +
+        std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", " + (threads > 1 ? "TC_HAS_BARRIERS" : "0") + ")\n";
   }
 

@@ -215,33 +215,59 @@ protected:
   bool by_run(ValueId id) const { return !plan_.by_run.empty() && plan_.by_run[id]; }
   /// Where a reduction's elements wait until the run is complete.
   std::string gathered(ValueId id) const { return "g" + accumulators_.at(id).substr(1); }
+  /// How much each of them counts.
+  std::string weights(ValueId id) const { return "w" + accumulators_.at(id).substr(1); }
+  bool has_weights(ValueId id) const {
+    return graph_[id].reduction == ir::ReductionKind::welford_reduce;
+  }
   void gather_runs(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions)
-      if (by_run(id))
-        line(std::string(value_type(graph_[id].dtype)) + " " + gathered(id) + "[" +
-             std::to_string(vector_) + "];");
+      if (by_run(id)) {
+        const std::string count = "[" + std::to_string(vector_) + "]";
+        line(std::string(value_type(graph_[id].dtype)) + " " + gathered(id) + count +
+             (has_weights(id) ? ", " + weights(id) + count : "") + ";");
+      }
   }
   std::string nothing_gathered(ValueId id) const {
-    return "tc_limits<" + std::string(value_type(graph_[id].dtype)) + ">::lowest()";
+    return has_weights(id)
+               ? "0"
+               : "tc_limits<" + std::string(value_type(graph_[id].dtype)) + ">::lowest()";
+  }
+  void gather(ValueId id, const std::string &x, const std::string &weight) {
+    line(gathered(id) + "[j] = " + x + ";");
+    if (has_weights(id))
+      line(weights(id) + "[j] = " + weight + ";");
   }
   /// Where a branch leaves elements out.
   void gather_nothing(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions)
       if (by_run(id))
-        line(gathered(id) + "[j] = " + nothing_gathered(id) + ";");
+        gather(id, nothing_gathered(id), "0");
   }
-  void accumulate_runs(const PhasePlan &phase) {
+  /// What says that a run of elements that have ends lies between them.
+  static std::string full(bool has_ends) { return has_ends ? "full" : "true"; }
+  void define_full(const PhasePlan &phase, const std::string &whole, const std::string &first) {
+    if (std::none_of(phase.reductions.begin(), phase.reductions.end(),
+                     [&](ValueId id) { return by_run(id) && has_weights(id); }))
+      return;
+    const std::string end = ", " + size_text(graph_.elements()) + ")";
+    line("const bool full = " + (whole.empty() ? "" : "(" + whole + ") || ") + "(tc_is_inside(" +
+         first + end + " && tc_is_inside(" + first + " + " + std::to_string(vector_ - 1) + end +
+         ");");
+  }
+  void accumulate_runs(const PhasePlan &phase, bool has_ends) {
     for (const ValueId id : phase.reductions)
       if (by_run(id))
         line(accumulators_.at(id) + " = " + combiner(graph_[id].reduction) + "::take_run(" +
-             accumulators_.at(id) + ", " + gathered(id) + ");");
+             accumulators_.at(id) + ", " + gathered(id) +
+             (has_weights(id) ? ", " + weights(id) + ", " + full(has_ends) : "") + ");");
   }
   void accumulate(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
       if (by_run(id)) {
         const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
-        line(gathered(id) + "[j] = " + taken(x, nothing_gathered(id)) + ";");
+        gather(id, taken(x, nothing_gathered(id)), taken("1", "0"));
         continue;
       }
       if (value.op == ir::Op::scan || value.op == ir::Op::sort) {

@@ -120,7 +120,7 @@ protected:
   /// Whether the kernel has another path, of which this one's braces are the inner ones.
   bool is_path() const { return !path_.empty(); }
 
-private:
+protected:
   std::string path_;
   bool is_part_;
 };

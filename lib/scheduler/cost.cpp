@@ -498,15 +498,17 @@ double merge_sort_nanoseconds(const target::Target &target, const SortWork &work
 namespace {
 
 /// What a tile of few rows takes, nanoseconds. From 60 measurements on an H200 (weights of 8 bits,
-/// 4096 x 4096, 11008 x 4096, 1024 x 4096 and 4096 x 11008, 8 to 64 rows), off by 14% in the mean:
-/// weights at the speed of memory or of the lanes that compute them, and the left operand, which
-/// every warp reads for its columns.
+/// 4096 x 4096, 11008 x 4096, 1024 x 4096 and 4096 x 11008, 8 to 64 rows), off by 14% in the mean,
+/// and 56 of one row and of 16 (8 and 4 bits): weights at the speed of memory or of the lanes that
+/// compute them, and the left operand, which every warp reads for its columns. One block of a
+/// multiprocessor, eight warps, waits more than two.
 double few_tile_nanoseconds(const target::Target &target, const FewWork &work, const FewTile &tile,
                             int run) {
   // 5900 between two events; other estimates here leave out 3300 of that.
   constexpr double kStart = 2600, kCluster = 100;   // of each block of a cluster
   constexpr double kRead = 4.2;                     // a warp's access to shared memory
-  constexpr double kLanes = 104, kMultiplied = 2.5; // instructions of a weight more
+  constexpr double kLanes = 130, kMultiplied = 2.5; // instructions of a weight more
+  constexpr double kAlone = 0.8, kReadOnce = 0.4;
   const int down = tc_few_rows_warps / tile.across;
   const double columns = tc_few_rows_columns_of(tile.column_tiles, tile.across),
                blocks = std::ceil(static_cast<double>(work.columns) / columns) * tile.splits,
@@ -516,15 +518,24 @@ double few_tile_nanoseconds(const target::Target &target, const FewWork &work, c
   const double bandwidth = target.bandwidth * 1e-9 / target.multiprocessors;
   return kStart + kCluster * tile.splits +
          std::max(weights * work.weight_bytes / bandwidth,
-                  weights * (work.weight_instructions + kMultiplied) / kLanes) +
-         each * steps * tc_few_rows_warps * tile.column_tiles * tile.row_tiles * run / 8 * kRead;
+                  weights * (work.weight_instructions + kMultiplied) / kLanes) /
+             (each > 1 ? 1 : kAlone) +
+         each * steps * tc_few_rows_warps * tile.column_tiles * tile.row_tiles * run / 8 * kRead *
+             (tile.single ? kReadOnce : 1);
+}
+
+/// Whether all that a block needs of a single row is one stage.
+bool few_is_single(const FewWork &work, const FewTile &tile, int run) {
+  return work.rows == 1 && tc_few_rows_stages(1, static_cast<int>(work.terms),
+                                              tc_few_rows_warps / tile.across, run,
+                                              tile.splits) == 1;
 }
 
 } // namespace
 
 FewChoice few_choice(const target::Target &target, const FewWork &work, int run, int words) {
-  // Warps beside each other and blocks that share the terms: those that were best of 18 such.
-  constexpr int kShapes[][2] = {{4, 2}, {2, 2}, {4, 4}, {8, 4}, {2, 1}, {4, 1}, {1, 1}};
+  // Warps beside each other and blocks that share the terms: those that were best of 20 such.
+  constexpr int kShapes[][2] = {{4, 2}, {2, 2}, {1, 1}, {2, 1}, {1, 2}, {4, 4}, {8, 4}, {4, 1}};
   constexpr int kRegisters = 64000; // of a multiprocessor, less what rounding takes
   constexpr int kBusy = 2;          // blocks of a multiprocessor, where none waits for another
   const auto rows = static_cast<int>(std::clamp<int64_t>(work.rows, 1, kMostFewRows));
@@ -533,7 +544,9 @@ FewChoice few_choice(const target::Target &target, const FewWork &work, int run,
     FewTile tile{(rows + 7) / 8, 1, across, splits};
     const int down = tc_few_rows_warps / across, terms = static_cast<int>(work.terms);
     const int64_t blocks = ceil_div(work.columns, tc_few_rows_columns_of(1, across)) * splits;
-    const int bytes = tc_few_rows_bytes(tile.row_tiles, 1, across, splits, terms, run, words);
+    tile.single = few_is_single(work, tile, run);
+    const int bytes =
+        tc_few_rows_bytes(tile.row_tiles, 1, across, splits, terms, run, words, tile.single);
     const bool is_last = across == 1 && best.nanoseconds == 0;
     if ((splits > 1 && !target.has_wgmma) || splits > tc_few_rows_steps(terms, down, run) ||
         bytes > target.shared_bytes_per_block ||

@@ -176,7 +176,8 @@ inline constexpr int64_t kMostFewRows = 64;
 /// How a block shares its part of such a product, and how many blocks, a cluster, share the terms.
 struct FewTile {
   int row_tiles = 1, column_tiles = 2, across = 4, splits = 1;
-  int blocks = 2; // of a multiprocessor
+  int blocks = 2;      // of a multiprocessor
+  bool single = false; // one row
 };
 struct FewChoice {
   FewTile tile;

@@ -96,6 +96,12 @@ void check_packed(const std::vector<runtime::SessionOptions> &ways, bool more) {
     INFO(plans);
     CHECK(plans.find("product of few rows") != std::string::npos);
     CHECK(compilation.program.kernels.size() == 1);
+    const std::string &text = compilation.program.kernels.at(0).cuda.text;
+    CHECK((text.find("tc_nibble_pair<") != std::string::npos) ==
+          (p.packing == "int4" || p.packing == "words"));
+    CHECK((text.find("tc_byte_pair<") != std::string::npos) ==
+          (p.packing == "int8" && p.type == "float16"));
+    CHECK((text.find(", true>, tc_") != std::string::npos) == (p.rows == 1)); // a single row
     testing::check_made(graph, compilation, 0, ways);
   }
 }

@@ -49,6 +49,16 @@ TC_FN long long operator>>(tc_run_offset offset, int by) {
 }
 TC_FN int operator&(tc_run_offset offset, int bits) { return offset.j & bits; }
 
+/// The same of a run of two elements, base being even.
+struct tc_pair_offset {
+  long long base;
+  int j;
+};
+TC_FN long long operator>>(tc_pair_offset offset, int by) { return offset.base >> by; }
+TC_FN int operator&(tc_pair_offset offset, int bits) {
+  return (static_cast<int>(offset.base) | offset.j) & bits;
+}
+
 /// Offset base + lane, base being a multiple of 32, of an element whose neighbours are those of the
 /// warp's other lanes: the blocks of words of all 32 are there (tc_draw_words).
 struct tc_held_offset {

@@ -133,6 +133,41 @@ struct tc_welford {
     const T mean = a.mean + delta * tc_near_inverse(weight);
     return {mean, a.m2 + delta * (x - mean), weight};
   }
+  /// `a` and those of V elements whose `weights` are 1, the others being 0 with weight 0: moments of
+  /// their own, which are merged. Divides once, and waits for `a` once. `whole`: all weights are 1.
+  template <class T, int V>
+  TC_FN tc_moments<T> take_run(tc_moments<T> a, const T (&x)[V], const T (&weights)[V],
+                               bool whole) {
+    T count = T(V), inverse = T(1) / T(V);
+    if (!whole) {
+      count = weights[0];
+      TC_UNROLL
+      for (int j = 1; j < V; ++j)
+        count += weights[j];
+      inverse = count == T(0) ? T(0) : tc_near_inverse(count);
+    }
+    T mean = x[0] * inverse;
+    TC_UNROLL
+    for (int j = 1; j < V; ++j)
+      mean = tc_fma(x[j], inverse, mean);
+    T m2 = 0;
+    if (whole) {
+      TC_UNROLL
+      for (int j = 0; j < V; ++j)
+        m2 = tc_fma(x[j] - mean, x[j] - mean, m2);
+    } else {
+      TC_UNROLL
+      for (int j = 0; j < V; ++j) {
+        const T delta = (x[j] - mean) * weights[j];
+        m2 = tc_fma(delta, delta, m2);
+      }
+    }
+    const T weight = a.weight + count;
+    const T share = weight == T(0) ? T(0) : count * tc_near_inverse(weight);
+    const T delta = mean - a.mean;
+    return {tc_fma(delta, share, a.mean), tc_fma(delta * delta, a.weight * share, a.m2 + m2),
+            weight};
+  }
 };
 
 /// exp of what a sum adds to larger terms: the relative error is that of x in float, which counts

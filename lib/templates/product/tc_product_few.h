@@ -94,20 +94,58 @@ template <class T> TC_FN unsigned tc_pair_mul(T, unsigned a, unsigned b) {
   return tc_pair_fma(T{}, a, b, tc_pair_signs);
 }
 /// Integers below 128 (1024): digits of a number of which one is the last digit's unit.
-TC_FN unsigned tc_small_pair(tc_bf16, unsigned a, unsigned b) {
-  return tc_pair_fma(tc_bf16{}, a | b << 16 | 0x43004300u, tc_pair_one(tc_bf16{}), 0xc300c300u);
+TC_FN unsigned tc_pair_units(tc_bf16) { return 0x43004300u; }
+TC_FN unsigned tc_pair_units(tc_f16) { return 0x64006400u; }
+/// Two numbers less their units.
+template <class T> TC_FN unsigned tc_pair_digits(T, unsigned digits) {
+  return tc_pair_fma(T{}, digits, tc_pair_one(T{}), tc_pair_units(T{}) ^ tc_pair_signs);
 }
-TC_FN unsigned tc_small_pair(tc_f16, unsigned a, unsigned b) {
-  return tc_pair_fma(tc_f16{}, a | b << 16 | 0x64006400u, tc_pair_one(tc_f16{}), 0xe400e400u);
+template <class T> TC_FN unsigned tc_small_pair(T, unsigned a, unsigned b) {
+  return tc_pair_digits(T{}, a | b << 16 | tc_pair_units(T{}));
+}
+/// The four bytes from element 4 x I bytes on.
+template <int I, class T, int N> TC_FN unsigned tc_word_of(const tc_vec<T, N> &run) {
+  union {
+    tc_vec<T, N> elements;
+    unsigned words[N * static_cast<int>(sizeof(T)) / 4];
+  } u;
+  u.elements = run;
+  return u.words[I];
+}
+/// Bytes P and Q of one word, which a half float's digits hold.
+template <int P, int Q, int N>
+TC_FN unsigned tc_byte_pair(tc_f16, const tc_vec<unsigned char, N> &run) {
+  return tc_pair_digits(
+      tc_f16{}, __byte_perm(tc_word_of<P / 4>(run), 0x64646464u, 0x4040u | P % 4 | Q % 4 << 8));
+}
+template <int P, int Q, int N>
+TC_FN unsigned tc_byte_pair(tc_f16, const tc_vec<signed char, N> &run) { // 128 more, and less
+  return tc_pair_fma(
+      tc_f16{},
+      __byte_perm(tc_word_of<P / 4>(run) ^ 0x80808080u, 0x64646464u, 0x4040u | P % 4 | Q % 4 << 8),
+      tc_pair_one(tc_f16{}), 0xe480e480u);
+}
+/// Numbers of 4 bits, P and Q, of one word. A shift and a mask take two that are 16 bits apart:
+/// eight neighbours are that four times, and put in order.
+template <int P, int Q, class T, class E, int N>
+TC_FN unsigned tc_nibble_pair(T, const tc_vec<E, N> &run) {
+  const unsigned word = tc_word_of<P / 8>(run);
+  const auto apart = [&](int i) { return (word >> i % 4 * 4 & 0x000f000fu) | tc_pair_units(T{}); };
+  constexpr unsigned half = 0x10u, next = 0x22u;
+  constexpr unsigned order = half + P % 8 / 4 * next + ((half + Q % 8 / 4 * next + 0x44u) << 8);
+  return tc_pair_digits(T{}, __byte_perm(apart(P), apart(Q), order));
 }
 #endif
 
 /// `row_tiles`: of 8 rows. `across`: warps beside each other, each with `column_tiles` of 16
-/// columns; the other warps share the terms with them, as do `splits` blocks.
-template <int RowTiles, int ColumnTiles, int Across, int Splits, int Terms>
+/// columns; the other warps share the terms with them, as do `splits` blocks. `Single`: there is
+/// one row, all of whose terms that a block needs are one stage.
+template <int RowTiles, int ColumnTiles, int Across, int Splits, int Terms, bool Single>
 struct tc_few_rows_tile {
+  static constexpr bool single = Single;
   static constexpr int row_tiles = RowTiles, column_tiles = ColumnTiles, across = Across,
-                       splits = Splits, terms = Terms, down = tc_few_rows_warps / Across;
+                       splits = Splits, terms = Terms, down = tc_few_rows_warps / Across,
+                       held = tc_few_rows_held(RowTiles, Single);
   static constexpr int rows = tc_few_rows_of(RowTiles),
                        columns = tc_few_rows_columns_of(ColumnTiles, Across);
 };
@@ -169,11 +207,37 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
 
 #else
 
+/// Zeros behind the terms of a single row: nothing brings them.
+template <class Tile, int Terms>
+TC_FN void tc_few_rows_end(unsigned to, int first_term, int terms) {
+  for (int i = (terms - first_term) / 8 + static_cast<int>(threadIdx.x); i < Terms / 8;
+       i += tc_few_rows_threads)
+    if (i >= 0)
+      tc_shared_store(to + static_cast<unsigned>(i * 16), 0u, 0u, 0u, 0u);
+}
 /// Brings a stage of the left operand to `to`: after each other, lines of 64 terms of all rows, the
-/// 16-byte words of a line permuted by the row's number.
+/// 16-byte words of a line permuted by the row's number; a single row as it lies.
 template <class Tile, int Terms, class Left>
 TC_FN void tc_few_rows_bring(const Left &left, unsigned to, int first_row, int first_term,
-                             unsigned barrier) {
+                             int terms, unsigned barrier) {
+  if constexpr (Tile::single) {
+    const int there = terms - first_term < Terms ? terms - first_term : Terms;
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if (threadIdx.x == 0) {
+      tc_barrier_expect(barrier, static_cast<unsigned>(there * 2));
+      tc_bulk_copy_bytes(to, left.run(left.at(first_row), first_term),
+                         static_cast<unsigned>(there * 2), barrier);
+    }
+#else
+    for (int i = static_cast<int>(threadIdx.x); i < there / 8; i += tc_few_rows_threads)
+      tc_async_copy(to + static_cast<unsigned>(i * 16),
+                    left.run(left.at(first_row), first_term + i * 8), true);
+    tc_async_end_group();
+    tc_async_wait<0>();
+    __syncthreads();
+#endif
+    return;
+  }
   constexpr int line = Tile::rows * tc_product_line;
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   if (threadIdx.x == 0) {
@@ -200,10 +264,10 @@ template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish &finish, int rows,
                              int columns, int terms) {
   constexpr int run = Right::run, step = 4 * run;
-  constexpr int turns = tc_few_rows_stage(Tile::rows, Tile::terms, Tile::down, run, Tile::splits),
-                stages = tc_few_rows_stages(Tile::rows, Tile::terms, Tile::down, run, Tile::splits),
+  constexpr int turns = tc_few_rows_stage(Tile::held, Tile::terms, Tile::down, run, Tile::splits),
+                stages = tc_few_rows_stages(Tile::held, Tile::terms, Tile::down, run, Tile::splits),
                 stage_bytes =
-                    tc_few_rows_stage_bytes(Tile::rows, Tile::terms, Tile::down, run, Tile::splits),
+                    tc_few_rows_stage_bytes(Tile::held, Tile::terms, Tile::down, run, Tile::splits),
                 stage_terms = turns * Tile::down * step;
   TC_DYN_SMEM(unsigned char, dynamic);
   const unsigned memory = (tc_shared_address(dynamic) + 1023u) & ~1023u;
@@ -299,16 +363,20 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
   const auto bring_left = [&](int i) {
     const int first = (begin + i * turns) * Tile::down * step;
     if (begin + i * turns < end)
-      tc_few_rows_bring<Tile, stage_terms>(left, stage_at(i), first_row, first, barrier_at(i));
+      tc_few_rows_bring<Tile, stage_terms>(left, stage_at(i), first_row, first, terms,
+                                           barrier_at(i));
   };
   float sums[tiles][Tile::row_tiles][4] = {};
   for (int d = 0; d + 1 < depth; ++d) {
     bring(begin + d);
     tc_async_end_group();
   }
+  if constexpr (Tile::single)
+    tc_few_rows_end<Tile, stage_terms>(memory, begin * Tile::down * step, terms);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   if (thread == 0) {
-    tc_bulk_prepare(left.map);
+    if (!Tile::single)
+      tc_bulk_prepare(left.map);
     for (int i = 0; i < stages; ++i)
       tc_barrier_init(barrier_at(i), 1);
     tc_barrier_fence_init();
@@ -341,9 +409,11 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
     const bool inside = term_of(i) < terms;
     // The lane's row and the first word of its run; the words of a run are in one line.
     const int first = ((turn * Tile::down + own_step) * step + lane % 4 * run) / 8;
-    const unsigned from = stage_at(number) +
-                          static_cast<unsigned>(first / 8 * Tile::rows * tc_product_line) +
-                          tc_swizzled(lane / 4, first % 8);
+    const unsigned from =
+        stage_at(number) + (Tile::single
+                                ? static_cast<unsigned>(first * 16)
+                                : static_cast<unsigned>(first / 8 * Tile::rows * tc_product_line) +
+                                      tc_swizzled(lane / 4, first % 8));
     TC_UNROLL
     for (int tile = 0; tile < tiles; ++tile) {
       unsigned factors[2][run / 2];
@@ -371,8 +441,9 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
         TC_UNROLL
         for (int row = 0; row < Tile::row_tiles; ++row) {
           unsigned b[4];
-          tc_shared_load(b,
-                         tc_swizzled_word(from, k) + static_cast<unsigned>(row * tc_product_lines));
+          tc_shared_load(b, Tile::single ? from + static_cast<unsigned>(k * 16)
+                                         : tc_swizzled_word(from, k) +
+                                               static_cast<unsigned>(row * tc_product_lines));
           tc_multiply(T{}, sums[tile][row], even, b[0], b[1]);
           tc_multiply(T{}, sums[tile][row], odd, b[2], b[3]);
         }

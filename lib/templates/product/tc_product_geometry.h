@@ -57,6 +57,10 @@ constexpr int tc_few_rows_barriers = 16; // bytes: one for each stage
 constexpr int tc_few_rows_all = 32768, tc_few_rows_part = 12288;
 
 TC_CONSTEXPR int tc_few_rows_of(int row_tiles) { return row_tiles * 8; }
+/// Rows that shared memory holds: a single one is read as all eight, of which one is stored.
+TC_CONSTEXPR int tc_few_rows_held(int row_tiles, bool single) {
+  return single ? 1 : tc_few_rows_of(row_tiles);
+}
 TC_CONSTEXPR int tc_few_rows_columns_of(int column_tiles, int across) {
   return column_tiles * 16 * across;
 }
@@ -97,11 +101,12 @@ TC_CONSTEXPR int tc_few_rows_slot(int words) {
 /// Dynamic shared memory of a block: the stages and what threads bring of weights, `words` times 16
 /// bytes of each run, or, after them, the sums of each warp.
 TC_CONSTEXPR int tc_few_rows_bytes(int row_tiles, int column_tiles, int across, int splits,
-                                   int terms, int run, int words) {
-  const int rows = tc_few_rows_of(row_tiles), down = tc_few_rows_warps / across;
+                                   int terms, int run, int words, bool single) {
+  const int rows = tc_few_rows_of(row_tiles), held = tc_few_rows_held(row_tiles, single),
+            down = tc_few_rows_warps / across;
   const int operands =
-      tc_few_rows_stages(rows, terms, down, run, splits) *
-          tc_few_rows_stage_bytes(rows, terms, down, run, splits) +
+      tc_few_rows_stages(held, terms, down, run, splits) *
+          tc_few_rows_stage_bytes(held, terms, down, run, splits) +
       tc_few_rows_depth * column_tiles * tc_few_rows_slot(words) * tc_few_rows_warps +
       tc_few_rows_barriers;
   const int results =
