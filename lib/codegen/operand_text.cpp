@@ -2,9 +2,11 @@
 
 #include "codegen/expression.h"
 #include "codegen/plan_steps.h"
+#include "scheduler/result_loops.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -14,8 +16,12 @@ namespace {
 
 using ir::Op;
 
-constexpr int kRuns[] = {16, 32, 8}; // 8 where terms do not divide: lanes meet in banks
-constexpr int64_t kAccess = 16;      // bytes
+constexpr int kLanes = 4; // that have a step's terms of a column
+/// Runs of neighbours, and of pairs (scheduler::term_of_pairs); 8 where terms do not divide: lanes
+/// meet in banks.
+constexpr std::pair<bool, int> kOrders[] = {
+    {false, 16}, {false, 32}, {false, 8}, {true, 16}, {true, 32}};
+constexpr int64_t kAccess = 16; // bytes
 constexpr size_t kMostValues = 4096;
 
 bool is_load(const Value &value) { return value.op == Op::load; }
@@ -84,6 +90,8 @@ public:
                                   : "";
     if (!small.empty())
       said = small;
+    else if (const std::string fused = fused_pair(a, b, dtype); !fused.empty())
+      said = fused;
     else if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))
       said =
           "tc_small_pair(" + type + integer(first.args[0]) + ", " + integer(second.args[0]) + ")";
@@ -152,11 +160,93 @@ private:
 
   std::string integer(ValueId id) { return "static_cast<unsigned>(" + needed(id) + ")"; }
 
+  /// Integers of few bits x, as floats of 32 bits, times a number of `dtype` and another one added,
+  /// then rounded to `dtype`: a fused operation of pairs, which rounds once; "": something else.
+  std::string fused_pair(ValueId a, ValueId b, DType dtype) {
+    const auto first = scaled(a, dtype), second = scaled(b, dtype);
+    if (!first || !second)
+      return "";
+    const std::string type = std::string(storage_type(dtype)) + "{}, ";
+    std::string x = pair_of_integers(first->integer, second->integer, type, dtype);
+    if (x.empty() || first->more != second->more)
+      return "";
+    if (first->more != 0) {
+      const std::string more = std::to_string(first->more) + ".0f";
+      x = "tc_pair_add(" + type + x + ", tc_pack(" + type + more + ", " + more + "))";
+    }
+    return "tc_pair_fma(" + type + x + ", " + pair(first->factor, second->factor, dtype) + ", " +
+           pair(first->summand, second->summand, dtype) + ")";
+  }
+  /// (integer + more) * factor + summand.
+  struct Scaled {
+    ValueId integer = ir::kNone, factor = ir::kNone, summand = ir::kNone;
+    int64_t more = 0;
+  };
+  std::optional<Scaled> scaled(ValueId id, DType dtype) const {
+    constexpr int64_t kMost = 64; // that is exact beside numbers of 4 bits
+    const auto is_float = [&](ValueId which, Op op) {
+      return graph_[which].op == op && graph_[which].dtype == DType::f32;
+    };
+    const auto is_held = [&](ValueId which) { // exactly, by `dtype`
+      return is_float(which, Op::to_dtype) && graph_[graph_[which].args[0]].dtype == dtype;
+    };
+    if (graph_[id].op == Op::to_dtype && graph_[id].dtype == dtype)
+      id = graph_[id].args[0];
+    if (!is_float(id, Op::add))
+      return std::nullopt;
+    for (const size_t product : {size_t{0}, size_t{1}}) {
+      const ValueId scaled = graph_[id].args[product], summand = graph_[id].args[1 - product];
+      for (const size_t x : {size_t{0}, size_t{1}}) {
+        if (!is_float(scaled, Op::mul) || !is_held(graph_[scaled].args[1 - x]) || !is_held(summand))
+          continue;
+        Scaled result{graph_[scaled].args[x], graph_[scaled].args[1 - x], summand, 0};
+        if (is_float(result.integer, Op::add)) {
+          const Value &sum = graph_[result.integer];
+          const auto *more = std::get_if<double>(&graph_[sum.args[1]].constant);
+          if (graph_[sum.args[1]].op != Op::constant || !more || std::fabs(*more) > kMost ||
+              *more != std::floor(*more))
+            continue;
+          result.more = static_cast<int64_t>(*more);
+          result.integer = sum.args[0];
+        }
+        if (!is_float(result.integer, Op::to_dtype) || !nibble_of(graph_[result.integer].args[0]))
+          continue;
+        result.integer = graph_[result.integer].args[0];
+        return result;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// What an integer is, if its operations are of numbers (places in a word that follow from an
+  /// element's place).
   std::optional<int64_t> number(ValueId id) const {
-    if (graph_[id].op == Op::index_expr)
-      return graph_[id].index.as_integer();
-    const auto *known = std::get_if<int64_t>(&graph_[id].constant);
-    return graph_[id].op == Op::constant && known ? std::optional(*known) : std::nullopt;
+    constexpr int64_t kMost = 1 << 20, kMostShift = 31; // far from where dtypes end
+    const Value &value = graph_[id];
+    if (tensor::is_floating(value.dtype))
+      return std::nullopt;
+    std::optional<int64_t> result;
+    if (value.op == Op::constant) {
+      if (const auto *known = std::get_if<int64_t>(&value.constant))
+        result = *known;
+    } else if (value.op == Op::index_expr) {
+      result = value.index.as_integer();
+    } else if (value.op == Op::to_dtype) {
+      result = number(value.args[0]);
+    } else if (value.args.size() == 2) {
+      const auto a = number(value.args[0]), b = number(value.args[1]);
+      if (!a || !b)
+        return std::nullopt;
+      if (value.op == Op::add)
+        result = *a + *b;
+      else if (value.op == Op::mul)
+        result = *a * *b;
+      else if (value.op == Op::bitwise_and)
+        result = *a & *b;
+      else if (value.op == Op::bitwise_right_shift && *b <= kMostShift)
+        result = *a >> *b;
+    }
+    return result && *result >= 0 && *result <= kMost ? result : std::nullopt;
   }
   /// The vector, and which four bits of it: of a load that is shifted and masked so.
   std::optional<std::pair<std::string, int>> nibble_of(ValueId id) const {
@@ -235,8 +325,8 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, const Ker
     return std::nullopt;
   const ValueId stored = graph.stores[0];
   std::optional<OperandText> best;
-  for (const int run : kRuns) {
-    if (terms % run != 0 || (run == 8 && best))
+  for (const auto &[paired, run] : kOrders) {
+    if (terms % (paired ? kLanes * run : run) != 0 || (run == 8 && best))
       continue;
     KernelGraph split = graph;
     const Expr within = unused_variable(split);
@@ -244,14 +334,17 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, const Ker
     split.element_sizes = {graph.element_sizes[0], Expr(terms / run), Expr(run)};
     split.ranges.set_size(term, Expr(terms / run));
     split.ranges.set_size(within, Expr(run));
+    const Expr place =
+        paired ? scheduler::term_of_pairs(term, within, run) : term * Expr(run) + within;
     for (Value &value : split.values)
-      value.index = symbolic::simplify(
-          symbolic::substitute(value.index, {{term, term * Expr(run) + within}}), split.ranges);
+      value.index =
+          symbolic::simplify(symbolic::substitute(value.index, {{term, place}}), split.ranges);
     std::optional<Unrolled> unrolled = unroll(split, 2, kMostValues);
     if (!unrolled)
       break;
     OperandText text;
     text.run_ = run;
+    text.paired_ = paired;
     text.graph_ = std::move(unrolled->graph);
     const std::vector<ValueId> &stores = unrolled->copies[stored];
     if (stores.size() != static_cast<size_t>(run))
@@ -383,8 +476,10 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
            " (&" + given + ")[" + std::to_string(results_.size() / each) + "]) const {\n" + taken +
            lines.text + results + "  }\n";
   };
-  return "  static constexpr int run = " + count + ", words = " + words + ";\n  struct narrow {\n" +
-         members + "  };\n  TC_MEMBER void places(int column, int term, const void *(&at)[" + held +
+  return "  static constexpr int run = " + count + ", words = " + words +
+         ";\n  static constexpr bool paired = " + (paired_ ? "true" : "false") +
+         ";\n  struct narrow {\n" + members +
+         "  };\n  TC_MEMBER void places(int column, int term, const void *(&at)[" + held +
          "]) const {\n" + places +
          "  }\n  TC_MEMBER narrow ahead(int column, int term) const {\n    return {" + values +
          "};\n  }\n#ifdef TC_DEVICE\n" + function(true) + "#else\n" + function(false) + "#endif\n";

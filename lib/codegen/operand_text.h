@@ -14,9 +14,10 @@ namespace tsc::codegen {
 class OperandText {
 public:
   /// `graph`: over `column` and `term`, of `terms` terms, which stores each element once. Runs are
-  /// as long as it takes for what memory holds to be words of 16 bytes, 8 to 32 terms. Nothing
-  /// where places are looked up, or `terms` is no multiple of 8. At most `most_words` accesses of a
-  /// run wait in shared memory; others in registers.
+  /// as long as it takes for what memory holds to be words of 16 bytes, 8 to 32 terms: neighbours,
+  /// or pairs (scheduler::term_of_pairs). Nothing where places are looked up, or `terms` is no
+  /// multiple of 8. At most `most_words` accesses of a run wait in shared memory; others in
+  /// registers.
   static std::optional<OperandText> make(const ir::Module &module, const KernelGraph &graph,
                                          Expr column, Expr term, int64_t terms, int most_words);
 
@@ -42,6 +43,7 @@ private:
   std::vector<ValueId> results_; // of the run's elements
   std::vector<Load> loads_;
   int run_ = 0, words_ = 0;
+  bool paired_ = false; // scheduler::term_of_pairs
   int64_t widest_ = 0; // bytes of an access
 
   void find_loads(const ir::Module &module, int most_words);

@@ -611,7 +611,8 @@ private:
         group.bodies[0].sizes.empty())
       return {Refusal::shapes, "the loops of its right operand do not go along its columns",
               producer};
-    if (!reads_neighbours(state_.module, group.bodies[0]))
+    if (!reads_neighbours(state_.module, group.bodies[0]) &&
+        !reads_pairs(state_.module, group.bodies[0], constant(view.sizes[0]).value_or(0)))
       return {Refusal::shapes, "what its right operand is made of does not lie along its columns",
               producer};
     if (writes_between(found, after ? after->group + 1 : at, {{found}}))

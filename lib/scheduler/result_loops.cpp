@@ -272,18 +272,24 @@ int64_t elements_instructions(const ir::LoopBody &body) {
   return halves / 2;
 }
 
-bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
+namespace {
+
+/// Whether what is loaded of much is neighbours along a run: `place_of(index)` over `variable`, the
+/// place in it; `ranges` of its symbols.
+bool loads_neighbours(const ir::Module &module, const ir::LoopBody &body, Expr variable,
+                      const symbolic::Ranges &all, const auto &place_of) {
   // Elements that one of memory holds, or stands for, at most.
   constexpr int64_t kPacked = 8, kGroup = 1024;
   constexpr int64_t kLeastAccess = 8; // bytes
-  const Expr variable = body.variables.back(), elements = symbolic::numel(body.sizes),
+  const Expr elements = symbolic::numel(body.sizes),
              each = symbolic::symbol(symbolic::SymbolSort::vector_element);
-  const auto steps = [&](Expr index, int64_t size) {
+  const auto steps = [&](Expr given, int64_t size) {
     const int64_t access = std::max<int64_t>(1, kLeastAccess / size);
+    const Expr index = place_of(given);
     if (!symbolic::depends_on(index, variable))
       return true;
     for (int64_t packed = 1; packed <= kGroup; packed *= 2) {
-      symbolic::Ranges ranges = body.ranges(module);
+      symbolic::Ranges ranges = all;
       ranges.set_size(each, Expr(packed));
       const Expr apart = symbolic::simplify(
           symbolic::substitute(index, {{variable, variable * Expr(packed) + each}}), ranges);
@@ -301,6 +307,48 @@ bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
     return !symbolic::known_less_equal(elements, held, module.ranges) ||
            steps(body.indices[op.index],
                  static_cast<int64_t>(tensor::size_in_bytes(module.buffer(op.buffer).dtype)));
+  });
+}
+
+} // namespace
+
+bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body) {
+  return loads_neighbours(module, body, body.variables.back(), body.ranges(module),
+                          [](Expr index) { return index; });
+}
+
+Expr term_of_pairs(Expr run, Expr within, int64_t length) {
+  constexpr int64_t kLanes = 4, kPair = 2, kApart = kLanes * kPair;
+  return symbolic::floor_div(run, kLanes) * Expr(kLanes * length) +
+         symbolic::floor_div(within, kPair) * Expr(kApart) +
+         symbolic::mod(run, kLanes) * Expr(kPair) + symbolic::mod(within, kPair);
+}
+
+bool reads_pairs(const ir::Module &module, const ir::LoopBody &body, int64_t terms) {
+  constexpr int64_t kLength = 32, kLanes = 4;
+  const auto elements = symbolic::numel(body.sizes).as_integer();
+  if (!elements || terms % (kLanes * kLength) != 0)
+    return false;
+  // Symbols that no body has: those of rows.
+  const Expr column = symbolic::symbol(symbolic::SymbolSort::row, 0),
+             run = symbolic::symbol(symbolic::SymbolSort::row, 1),
+             within = symbolic::symbol(symbolic::SymbolSort::row, 2);
+  symbolic::Ranges ranges = body.ranges(module);
+  ranges.set_size(column, Expr(*elements / terms));
+  ranges.set_size(run, Expr(terms / kLength));
+  ranges.set_size(within, Expr(kLength));
+  const Expr flat = column * Expr(terms) + term_of_pairs(run, within, kLength);
+  symbolic::Substitution place;
+  Expr inner = 1;
+  for (size_t i = body.sizes.size(); i-- > 0;) {
+    place.emplace(body.variables[i],
+                  symbolic::simplify(i == 0 ? symbolic::floor_div(flat, inner)
+                                            : symbolic::modular_index(flat, inner, body.sizes[i]),
+                                     ranges));
+    inner = inner * body.sizes[i];
+  }
+  return loads_neighbours(module, body, within, ranges, [&](Expr index) {
+    return symbolic::simplify(symbolic::substitute(index, place), ranges);
   });
 }
 

@@ -46,5 +46,11 @@ int64_t elements_instructions(const ir::LoopBody &body);
 /// Whether elements of a run along the innermost loop, of whatever a large buffer packs several in,
 /// are neighbours in memory, and start at multiples of 8 bytes.
 bool reads_neighbours(const ir::Module &module, const ir::LoopBody &body);
+/// The same of runs whose terms are pairs, `terms` of a column (term_of_pairs): weights that lie as
+/// mma.sync has them.
+bool reads_pairs(const ir::Module &module, const ir::LoopBody &body, int64_t terms);
+/// Term `within` of run `run`, of `length` terms, where four runs have pairs of the same
+/// neighbours in turn: 0, 1, 8, 9, ... those of the first, 2, 3, 10, 11, ... of the next one.
+Expr term_of_pairs(Expr run, Expr within, int64_t length);
 
 } // namespace tsc::scheduler

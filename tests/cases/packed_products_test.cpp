@@ -106,6 +106,39 @@ void check_packed(const std::vector<runtime::SessionOptions> &ways, bool more) {
   }
 }
 
+/// Weights of 4 bits as mma.sync has them, `tiles` of 16 terms in a lane's 16 bytes or fewer: rows,
+/// columns, terms, terms of a group.
+void check_lanes(const std::vector<runtime::SessionOptions> &ways, bool more) {
+  std::vector<std::array<int64_t, 5>> all = {
+      {1, 264, 256, 128, 8}, {5, 136, 384, 32, 8}, {17, 40, 128, 64, 8}, {2, 64, 192, 64, 4}};
+  if (more)
+    all.insert(all.end(),
+               {{1, 4096, 4096, 128, 8}, {64, 1032, 2048, 256, 8}, {8, 4104, 2048, 32, 8}});
+  for (const auto &[rows, columns, terms, group, tiles] : all) {
+    INFO(rows << " x " << columns << " x " << terms << " in groups of " << group);
+    testing::MadeGraph graph;
+    graph.name = "lanes";
+    graph.inputs = {{"x", "bfloat16", {rows, terms}, -0.5, 0.5},
+                    {"w",
+                     "int32",
+                     {columns / 8, terms / (16 * tiles), 32, tiles / 2},
+                     -2147483648.0,
+                     2147483647.0},
+                    {"s", "bfloat16", {terms / group, columns, 2}, -0.1, 0.1}};
+    graph.calls = {call("y", "aten._weight_int4pack_mm.default", {"$x", "$w", group, "$s"})};
+    graph.outputs = {"y"};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(plans_of(compilation));
+    const bool lies = tiles == 8; // 128 terms of a column as four lanes have them
+    CHECK((compilation.program.kernels.size() == 1) == lies);
+    const std::string &text = compilation.program.kernels.at(0).cuda.text;
+    CHECK((text.find("paired = true") != std::string::npos) == lies);
+    CHECK((text.find("tc_pair_fma(tc_bf16{}, tc_pair_add(tc_bf16{}, tc_nibble_pair<0, 4>") !=
+           std::string::npos) == lies);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
 /// Weights of 16 bits as they are, columns as rows of memory, some of them skipped.
 void check_plain(const std::vector<runtime::SessionOptions> &ways, bool more) {
   std::vector<std::array<int64_t, 3>> all = {{1, 520, 1024}, {7, 1032, 720}, {16, 264, 2000}};
@@ -255,6 +288,12 @@ TEST_CASE("weights of 8 and 4 bits are computed as they are read") {
 }
 TEST_CASE("weights of 8 and 4 bits are computed as they are read on the GPU", "[gpu]") {
   check_packed(testing::gpu_ways(), true);
+}
+TEST_CASE("weights of 4 bits that lie as lanes have them") {
+  check_lanes(testing::host_ways(), false);
+}
+TEST_CASE("weights of 4 bits that lie as lanes have them on the GPU", "[gpu]") {
+  check_lanes(testing::gpu_ways(), true);
 }
 TEST_CASE("weights of 16 bits by few rows") { check_plain(testing::host_ways(), false); }
 TEST_CASE("weights of 16 bits by few rows on the GPU", "[gpu]") {

@@ -51,6 +51,11 @@ TC_FN void tc_shared_load(float (&to)[2], unsigned from) {
                : "r"(from)
                : "memory");
 }
+TC_FN unsigned tc_shared_load_word(unsigned from) {
+  unsigned word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from));
+  return word;
+}
 TC_FN void tc_shared_load(float (&to)[1], unsigned from) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(from) : "memory");
 }

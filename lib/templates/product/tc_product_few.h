@@ -10,6 +10,8 @@
 //
 // The right operand is a type with
 //   run                       terms of a run
+//   paired                    a run's terms are pairs: of the 4 x run terms that four lanes have,
+//                             those of lane l are 2 l, 2 l + 1, 8 + 2 l, ... (as mma.sync has them)
 //   words                     16 bytes that a run has in memory: how many
 //   places(column, n, at)     where they are, of run n of a column
 //   narrow ahead(column, n)   what else memory holds of it
@@ -175,16 +177,22 @@ template <class Right> struct tc_few_rows_words {
   TC_MEMBER place at(int column) const { return {column < columns ? column : columns - 1}; }
   template <int N> TC_MEMBER void run(const place &place, int term, float (&values)[N]) const {
     constexpr int count = Right::words > 0 ? Right::words : 1;
-    const int n = term / Right::run;
     const void *at[count];
     tc_few_rows_word words[count];
-    right.places(place.column, n, at);
-    for (int i = 0; i < Right::words; ++i)
-      words[i] = *static_cast<const tc_few_rows_word *>(at[i]);
     float all[Right::run];
-    right.values(words, right.ahead(place.column, n), place.column, n, all);
-    for (int i = 0; i < N; ++i)
-      values[i] = all[term % Right::run + i];
+    for (int i = 0, known = -1; i < N; ++i) {
+      const int within = (term + i) % (4 * Right::run);
+      const int n = Right::paired ? (term + i) / (4 * Right::run) * 4 + within % 8 / 2
+                                  : (term + i) / Right::run;
+      if (n != known) {
+        right.places(place.column, n, at);
+        for (int k = 0; k < Right::words; ++k)
+          words[k] = *static_cast<const tc_few_rows_word *>(at[k]);
+        right.values(words, right.ahead(place.column, n), place.column, n, all);
+        known = n;
+      }
+      values[i] = all[Right::paired ? within / 8 * 2 + within % 2 : (term + i) % Right::run];
+    }
   }
 };
 
@@ -408,7 +416,18 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
     __syncwarp();
     const bool inside = term_of(i) < terms;
     // The lane's row and the first word of its run; the words of a run are in one line.
-    const int first = ((turn * Tile::down + own_step) * step + lane % 4 * run) / 8;
+    const int first =
+        ((turn * Tile::down + own_step) * step + (Right::paired ? 0 : lane % 4 * run)) / 8;
+    /// Pair k of the lane's, of the row that it reads.
+    const auto pair_at = [&](int k, int row) {
+      const int word = first + k;
+      const unsigned line = Tile::single
+                                ? static_cast<unsigned>(word * 16)
+                                : static_cast<unsigned>(word / 8 * Tile::rows * tc_product_line +
+                                                        row * tc_product_lines) +
+                                      tc_swizzled(lane / 4, word % 8);
+      return tc_shared_load_word(stage_at(number) + line + static_cast<unsigned>(lane % 4 * 4));
+    };
     const unsigned from =
         stage_at(number) + (Tile::single
                                 ? static_cast<unsigned>(first * 16)
@@ -441,9 +460,14 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
         TC_UNROLL
         for (int row = 0; row < Tile::row_tiles; ++row) {
           unsigned b[4];
-          tc_shared_load(b, Tile::single ? from + static_cast<unsigned>(k * 16)
-                                         : tc_swizzled_word(from, k) +
-                                               static_cast<unsigned>(row * tc_product_lines));
+          if constexpr (Right::paired) {
+            TC_UNROLL
+            for (int j = 0; j < 4; ++j)
+              b[j] = pair_at(4 * k + j, row);
+          } else
+            tc_shared_load(b, Tile::single ? from + static_cast<unsigned>(k * 16)
+                                           : tc_swizzled_word(from, k) +
+                                                 static_cast<unsigned>(row * tc_product_lines));
           tc_multiply(T{}, sums[tile][row], even, b[0], b[1]);
           tc_multiply(T{}, sums[tile][row], odd, b[2], b[3]);
         }
