@@ -27,6 +27,9 @@ Cost cost_of(const program::Matmul &product, const target::Target &target, const
   cost.nanoseconds = scheduler::library_nanoseconds(
       target, cost.bytes, cost.operations, product.dtype, product.tf32,
       scheduler::is_between_vectors(product.dtype, static_cast<int64_t>(n)));
+  cost.nanoseconds = std::max(
+      cost.nanoseconds,
+      scheduler::library_batch_nanoseconds(target, product.dtype, product.tf32, batch, m, n, k));
   return cost;
 }
 

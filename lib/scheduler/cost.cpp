@@ -34,6 +34,9 @@ constexpr double kTemplateStart = 3500;
 constexpr double kRoundStart = 500; // of each round of blocks
 /// Sums of blocks that share a tile's terms put together, nanoseconds a result; not measured.
 constexpr double kJoin = 0.1;
+/// The same where blocks of a multiprocessor share it, and each reads its share of all sums: 4
+/// bytes of about 25 a nanosecond that a multiprocessor gets from others, for each of the blocks.
+constexpr double kJoinShared = 0.16;
 // A block loads, multiplies and stores one after the other: alone on its multiprocessor it leaves
 // memory idle most of the time, unless groups of its warps divide the work.
 constexpr double kAloneBandwidth = 0.32, kSharedBandwidth = 0.65;
@@ -173,9 +176,12 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
                         (kFinishingLanes * target.multiprocessors);
   const int64_t turns = ceil_div(blocks, target.multiprocessors);
   const auto rounds = static_cast<double>(turns);
+  const double join = tile.groups ? kJoin : kJoinShared * tile.blocks;
   double compute = turns_taken(turns, tile.blocks) * block / tile.splits +
                    rounds / tile.blocks * kRoundStart + finish +
-                   (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
+                   (tile.splits > 1 ? join * static_cast<double>(ceil_div(turns, tile.blocks)) *
+                                          tile.rows * tile.columns
+                                    : 0);
   if (tile.turns) { // the longer of both hides the other, but that of the last tile
     const double one = tile.rows * tile.columns * instructions / kTurnLanes;
     compute = rounds * (std::max(block, one) + kRoundStart) + one;
@@ -190,7 +196,8 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
 
 /// Into how many parts terms are cut, where that fills multiprocessors that tiles leave idle.
 Measured best_split(const target::Target &target, const Measured &way, const ProductWork &work) {
-  constexpr int kSplits[] = {2, 4};
+  constexpr int kSplits[] = {2, 4, 8};
+  constexpr int kMostOfGroups = 4;    // where groups of warps divide the work
   constexpr int64_t kFewestSteps = 4; // of a block
   using Factors = ProductWork::Factors;
   const int64_t bytes = work.factors == Factors::half   ? 2
@@ -202,11 +209,14 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
     Measured split = way;
     split.tile.splits = splits;
     const ProductTile &tile = split.tile;
-    const bool fits =
-        tile.groups && !tile.turns && !tile.pair && !work.any_number && work.sections == 0 &&
-        tiles_of(work, tile) * splits <= target.multiprocessors && steps >= splits * kFewestSteps &&
-        tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
-            tile.stages * tc_product_stage_bytes(tile.rows, tile.columns);
+    const int64_t places = int64_t{target.multiprocessors} * (tile.groups ? 1 : tile.blocks);
+    const bool has_room =
+        !tile.groups || (splits <= kMostOfGroups &&
+                         tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
+                             tile.stages * tc_product_stage_bytes(tile.rows, tile.columns));
+    const bool fits = has_room && !tile.turns && !tile.pair && work.sections == 0 &&
+                      !(tile.groups && work.any_number) && // of many rows each has several tiles
+                      tiles_of(work, tile) * splits <= places && steps >= splits * kFewestSteps;
     if (fits &&
         template_nanoseconds(target, split, work) < template_nanoseconds(target, best, work))
       best = split;
@@ -280,6 +290,24 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
          std::max(compute_nanoseconds(operations, peak,
                                       between_vectors ? kUnalignedShare : kLibraryShare),
                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
+}
+
+double library_batch_nanoseconds(const target::Target &target, ir::DType dtype, bool tf32,
+                                 double batches, double rows, double columns, double terms) {
+  // H200: 2 products of 64 x 1024 x 27440 took 1.04 ms, what 16 multiprocessors take for tiles of
+  // 128 x 64. Smaller tiles are assumed, which leave fewer idle, and narrow ones for narrow
+  // matrices.
+  constexpr double kTile = 64, kNarrow = 16;
+  if (dtype != ir::DType::f32 || tf32 || batches < 2)
+    return 0;
+  const auto side = [&](double size) {
+    return std::min(kTile, std::ceil(size / kNarrow) * kNarrow);
+  };
+  const double tiles = batches * std::ceil(rows / kTile) * std::ceil(columns / kTile),
+               busy = std::min(tiles, static_cast<double>(target.multiprocessors)),
+               operations = 2 * side(rows) * side(columns) * terms;
+  return kLibraryStart + compute_nanoseconds(tiles / busy * target.multiprocessors * operations,
+                                             target.flops_f32, kLibraryShare);
 }
 
 bool pays_to_align(const target::Target &target, const UnalignedProduct &product) {
@@ -588,6 +616,24 @@ double way_nanoseconds(const target::Target &target, const ProductWork &work,
   return 0;
 }
 
+namespace {
+
+std::string name_of(const ProductTile &tile) {
+  std::string name =
+      std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " results a block";
+  if (tile.turns)
+    name += ", in turns";
+  if (tile.pair)
+    name += ", in pairs";
+  if (tile.products > 1)
+    name += ", " + std::to_string(tile.products) + " products beside each other";
+  if (tile.splits > 1)
+    name += ", " + std::to_string(tile.splits) + " blocks share the terms";
+  return name;
+}
+
+} // namespace
+
 std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work) {
   constexpr int64_t kNarrow = 16; // rows of a section
   std::vector<ProductWay> ways;
@@ -608,17 +654,10 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
         (work.sections > 0 && (measured.tile.turns || measured.tile.pair)))
       continue;
     const Measured best = best_split(target, measured, work);
-    std::string name = std::to_string(best.tile.rows) + " x " + std::to_string(best.tile.columns) +
-                       " results a block";
-    if (best.tile.turns)
-      name += ", in turns";
-    if (best.tile.pair)
-      name += ", in pairs";
-    if (best.tile.products > 1)
-      name += ", " + std::to_string(best.tile.products) + " products beside each other";
-    if (best.tile.splits > 1)
-      name += ", " + std::to_string(best.tile.splits) + " blocks share the terms";
-    ways.push_back({std::move(name), best.tile, template_nanoseconds(target, best, work)});
+    ways.push_back({name_of(best.tile), best.tile, template_nanoseconds(target, best, work)});
+    if (work.any_number && best.tile.splits > 1) // of more rows each may have tiles enough
+      ways.push_back(
+          {name_of(measured.tile), measured.tile, template_nanoseconds(target, measured, work)});
   }
   std::stable_sort(ways.begin(), ways.end(), [](const ProductWay &a, const ProductWay &b) {
     return a.nanoseconds < b.nanoseconds;

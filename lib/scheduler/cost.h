@@ -41,6 +41,10 @@ bool is_between_vectors(ir::DType dtype, int64_t columns);
 /// `tf32`: factors of f32 may be rounded; `between_vectors`: see above.
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
                            ir::DType dtype, bool tf32 = false, bool between_vectors = false);
+/// What the library takes at least for a batch of products of f32, whose blocks do not share terms:
+/// few tiles leave multiprocessors idle. 0 of others.
+double library_batch_nanoseconds(const target::Target &target, ir::DType dtype, bool tf32,
+                                 double batches, double rows, double columns, double terms);
 /// A product of 16-bit floats whose factors' lines start anywhere, and what it costs that they
 /// start at whole vectors.
 struct UnalignedProduct {

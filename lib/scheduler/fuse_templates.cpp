@@ -220,8 +220,6 @@ private:
     if (before)
       parts.prologue_step = step_of_prologue(node, groups_[before->group]).value_or(0);
     const bool between_vectors = is_between_vectors(factor_of(node), parts.columns);
-    if (!after && !before && parts.sections == 0 && !between_vectors)
-      return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const auto size = static_cast<int64_t>(tensor::size_in_bytes(factor_of(node))),
                out_size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
@@ -241,15 +239,26 @@ private:
                   right = matrices(1) * parts.terms * parts.columns * size,
                   out = batches * rows * parts.columns * out_size;
     const target::Target &target = *state_.options.target;
+    const auto library = [&](const ProductWork &work) {
+      return library_nanoseconds(target, static_cast<double>(work.bytes), operations_of(work),
+                                 factor_of(node), call.tf32, between_vectors);
+    };
+    const auto library_batch = [&](const ProductWork &work) {
+      return library_batch_nanoseconds(
+          target, factor_of(node), call.tf32, static_cast<double>(work.batches),
+          static_cast<double>(work.rows), static_cast<double>(work.columns),
+          static_cast<double>(work.terms));
+    };
     ProductWork apart{rows, parts.columns, parts.terms, left + right + out, 0};
     apart.batches = batches;
     apart.sections = parts.sections;
     apart.any_number = !parts.rows.is_integer() || !parts.batches.is_integer();
     apart.factors = factors_of(factor_of(node), parts.by_tf32);
+    if (!after && !before && parts.sections == 0 && !between_vectors &&
+        library_batch(apart) <= library(apart))
+      return;
     const auto separate_for = [&](const ProductWork &work, int64_t times) {
-      double nanoseconds =
-          library_nanoseconds(target, static_cast<double>(work.bytes), operations_of(work),
-                              factor_of(node), call.tf32, between_vectors);
+      double nanoseconds = std::max(library(work), library_batch(work));
       for (const auto &side : {before, after})
         if (side)
           nanoseconds += kernel_nanoseconds(target, static_cast<double>(side->bytes * times));

@@ -110,13 +110,21 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   for (const ir::BufferView &input : call.inputs) // one that is written is named as an input too
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
-  if (call.library == ir::Library::matmul || call.library == ir::Library::sectioned_matmul)
+  if (call.library == ir::Library::matmul || call.library == ir::Library::sectioned_matmul) {
     estimate.nanoseconds = library_nanoseconds(
         target, estimate.bytes, estimate.operations, call.inputs[0].dtype, call.tf32,
         call.library == ir::Library::matmul &&
             is_between_vectors(call.inputs[0].dtype,
                                size_hint(module, call.inputs[1].layout.sizes.back())));
-  else if (call.library == ir::Library::attention)
+    const std::vector<Expr> &left = call.inputs[0].layout.sizes;
+    const auto size = [&](Expr e) { return static_cast<double>(size_hint(module, e)); };
+    if (left.size() == 3)
+      estimate.nanoseconds =
+          std::max(estimate.nanoseconds,
+                   library_batch_nanoseconds(
+                       target, call.inputs[0].dtype, call.tf32, size(left[0]), size(left[1]),
+                       size(call.inputs[1].layout.sizes.back()), size(left[2])));
+  } else if (call.library == ir::Library::attention)
     estimate.nanoseconds =
         attention_nanoseconds(target, estimate.bytes, estimate.operations, call.inputs[0].dtype);
   else if (call.library == ir::Library::user_kernel && estimate.operations > 0)

@@ -429,6 +429,83 @@ TEST_CASE("groups of 16-bit channels are a batch of products that reads windows"
   }
 }
 
+TEST_CASE("groups of float32 channels are products that read windows, whose terms blocks share") {
+  // `shares`: few tiles, many terms. `products`: one, or one of each phase of a transposed one.
+  struct Case {
+    int64_t channels, outputs, groups;
+    Sizes sizes, kernel, stride;
+    bool transposed;
+    int products;
+    bool shares;
+  };
+  for (const Case &c : {Case{40, 32, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, false, 1, true},
+                        {40, 32, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, true, 1, true},
+                        {48, 192, 3, {6, 7}, {5, 4}, {2, 1}, false, 1, true},
+                        {256, 256, 4, {5, 6}, {4, 4}, {2, 2}, true, 4, true},
+                        {64, 48, 2, {40}, {17}, {1}, false, 1, true},
+                        {8, 64, 2, {70, 60}, {3, 3}, {1, 1}, false, 1, false},
+                        {30, 32, 2, {9, 9}, {3, 3}, {1, 1}, false, 0, false},    // no whole runs
+                        {64, 16, 2, {9, 9}, {3, 3}, {1, 1}, false, 0, false}}) { // few columns
+    Problem p;
+    p.dtype = "float32";
+    p.rank = c.sizes.size();
+    p.batch = 2;
+    p.channels = c.channels;
+    p.outputs = c.outputs;
+    p.groups = c.groups;
+    p.sizes = c.sizes;
+    p.kernel = c.kernel;
+    p.stride = c.stride;
+    p.padding = p.dilation = Sizes(p.rank, 1);
+    p.more = Sizes(p.rank, 0);
+    p.transposed = c.transposed;
+    p.bias = p.after_relu = true;
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(p.text());
+    int products = 0, shared = 0;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      if (kernel.plan.find("product, ") == 0 &&
+          kernel.plan.find("left operand read where it comes from") != std::string::npos) {
+        ++products;
+        shared += kernel.plan.find("blocks share the terms") != std::string::npos ? 1 : 0;
+      }
+    CHECK(products == c.products);
+    CHECK(shared == (c.shares ? c.products : 0));
+    for (const program::Step &step : compilation.program.steps)
+      CHECK((c.products == 0 || !std::holds_alternative<program::Matmul>(step.kind)));
+    check_compiled(p, graph, compilation, testing::host_ways());
+  }
+}
+
+TEST_CASE("blocks that share the terms of products of floats, on the GPU", "[gpu]") {
+  const auto ways = testing::gpu_ways();
+  // Results that lie along the rows, or in runs of columns; tiles of all sizes; TF32, too.
+  for (const auto &[batch, outputs, relu, tf32] :
+       {std::tuple{int64_t{2}, int64_t{64}, false, "off"},
+        {2, 72, true, "off"},
+        {3, 256, true, "off"},
+        {9, 512, false, "off"},
+        {2, 72, true, "conv"}}) {
+    Problem p;
+    p.dtype = "float32";
+    p.batch = batch;
+    p.channels = 80;
+    p.outputs = outputs;
+    p.groups = 2;
+    p.sizes = {8, 7};
+    p.kernel = {5, 5};
+    p.padding = {2, 2};
+    p.stride = p.dilation = {1, 1};
+    p.more = {0, 0};
+    p.bias = true;
+    p.after_relu = relu;
+    p.tf32 = tf32;
+    if (!ways.empty())
+      check_problem(p, ways);
+  }
+}
+
 namespace {
 
 testing::MadeGraph group_of_nan() {

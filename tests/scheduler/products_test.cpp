@@ -250,19 +250,24 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
 
 TEST_CASE("products of floats take tiles that fill the machine") {
   const target::Target &target = target::find_target("sm_90");
+  int64_t blocks = 0;
   const auto best = [&](int64_t rows, int64_t columns, int64_t terms) {
     scheduler::ProductWork work{rows, columns, terms,
                                 4 * (rows * terms + terms * columns + rows * columns), 10};
     work.factors = scheduler::ProductWork::Factors::single;
     const scheduler::ProductTile tile = scheduler::template_ways(target, work)[0].tile;
+    blocks = (rows + tile.rows - 1) / tile.rows * ((columns + tile.columns - 1) / tile.columns) *
+             tile.splits;
     return std::pair(tile.rows, tile.columns);
   };
   CHECK(best(8192, 8192, 1024) == std::pair(128, 128));
   CHECK(best(65536, 64, 576) == std::pair(128, 64)); // half of a wider tile would be empty
   CHECK(best(64, 65536, 576) == std::pair(64, 128));
-  CHECK(best(1024, 1024, 1024) == std::pair(64, 64)); // 256 blocks, not 64
+  CHECK(best(1024, 1024, 128) == std::pair(64, 64)); // 256 blocks, not 64
+  best(1024, 1024, 1024);                            // of more terms they are shared
+  CHECK(blocks >= 256);
   // Of 132 multiprocessors each has one block: alone it does not reach what several do together.
-  CHECK(best(128 * 12, 128 * 11, 1024) != std::pair(128, 128));
+  CHECK((best(128 * 12, 128 * 11, 1024) != std::pair(128, 128) || blocks > 132));
 }
 
 TEST_CASE("blocks share the terms of tiles that are few, where that pays") {
@@ -275,14 +280,17 @@ TEST_CASE("blocks share the terms of tiles that are few, where that pays") {
     const scheduler::ProductTile tile = scheduler::template_ways(target, work)[0].tile;
     const int64_t tiles =
         (rows + tile.rows - 1) / tile.rows * ((columns + tile.columns - 1) / tile.columns);
-    CHECK((tile.splits == 1 || tiles * tile.splits <= target.multiprocessors));
+    const int places = target.multiprocessors * (tile.groups ? 1 : tile.blocks);
+    CHECK((tile.splits == 1 || tiles * tile.splits <= places));
     return tile.splits;
   };
   CHECK(splits(784, 512, 4608, Factors::half) > 1); // a convolution of 16 images of 7 x 7
   CHECK(splits(784, 512, 4608, Factors::tf32) > 1);
   CHECK(splits(784, 512, 64, Factors::half) == 1);    // a block would have less than it starts with
   CHECK(splits(8192, 512, 4608, Factors::half) == 1); // there are tiles for all
-  CHECK(splits(784, 512, 4608, Factors::single) == 1); // threads multiply
+  CHECK(splits(784, 512, 4608, Factors::single) > 1); // where threads multiply as well
+  CHECK(splits(1024, 64, 27440, Factors::single) == 8);
+  CHECK(splits(4096, 1024, 1024, Factors::single) == 1);
 }
 
 TEST_CASE("products of floats join what follows where memory is most of their time") {

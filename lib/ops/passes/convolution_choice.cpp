@@ -27,6 +27,10 @@ constexpr int64_t kManyTerms = 64;
 /// less than half of them.
 constexpr int64_t kManyOutputs = 32;
 
+/// Outputs of a group from which on a product of floats reads windows. It multiplies 64 columns at
+/// a time: of fewer, columns in memory take no longer.
+constexpr int64_t kFewOutputsOfFloats = 16;
+
 bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.value() <= bound; }
 
 /// Of one dimension: whether columns are more than what is turned, an input and a result; half a
@@ -153,6 +157,25 @@ bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
          (c.window.taps().value() > phases || are_alike(c));
 }
 
+bool slides(const Convolution &c) {
+  if (!c.transposed || c.groups.is_integer(1) || !all_are(c.window.stride, 1))
+    return false;
+  for (size_t i = 0; i < c.rank(); ++i) {
+    const Expr before = c.window.dilation[i] * (c.window.kernel[i] - Expr(1)) - c.window.padding[i];
+    if (!before.is_integer() || before.value() < 0)
+      return false;
+  }
+  return true;
+}
+
+Convolution as_plain(Convolution c) {
+  c.transposed = false;
+  for (size_t i = 0; i < c.rank(); ++i)
+    c.window.padding[i] =
+        c.window.dilation[i] * (c.window.kernel[i] - Expr(1)) - c.window.padding[i];
+  return c;
+}
+
 bool copies_once(const Convolution &c) {
   bool apart =
       !c.transposed && c.groups.is_integer(1) && more_to_runs(c.channels(), word_of(c)) != 0;
@@ -219,10 +242,12 @@ bool has_channels_inside(const Convolution &c) {
 bool has_group_rows(const Convolution &c, const Facilities &facilities) {
   const Expr channels = symbolic::floor_div(c.channels(), c.groups),
              outputs = symbolic::floor_div(c.outputs(), c.groups);
-  return has_channels_inside(c) && !c.transposed && facilities.product_kernels &&
-         tensor::is_reduced_float(c.result.dtype) && channels.is_integer() &&
-         outputs.is_integer() && more_to_runs(channels, word_of(c)) == 0 &&
-         more_to_runs(outputs, word_of(c)) == 0;
+  const bool has_kernel =
+      tensor::is_reduced_float(c.result.dtype) ||
+      (c.result.dtype == tensor::DType::f32 && !at_most(outputs, kFewOutputsOfFloats - 1));
+  return has_channels_inside(c) && !c.transposed && facilities.product_kernels && has_kernel &&
+         channels.is_integer() && outputs.is_integer() && more_to_runs(channels, word_of(c)) == 0 &&
+         more_to_runs(outputs, kResults) == 0;
 }
 
 namespace {
@@ -230,7 +255,7 @@ namespace {
 /// Whether groups of few channels are products that share lines and tiles.
 bool share_lines(const Convolution &c, const Facilities &facilities) {
   constexpr int64_t kFewestOfEights = 8; // groups of 8 channels: fewer leave part of a line empty
-  if (!has_group_rows(c, facilities) || has_one_tap(c))
+  if (!has_group_rows(c, facilities) || has_one_tap(c) || !tensor::is_reduced_float(c.result.dtype))
     return false;
   const int together = tc_product_together(symbolic::floor_div(c.channels(), c.groups).value(),
                                            symbolic::floor_div(c.outputs(), c.groups).value());
@@ -275,8 +300,9 @@ std::optional<ColumnsSaved> columns_saved(const Convolution &given) {
   c.channels_inside = true;
   const Facilities facilities{.product_kernels = true};
   const Expr columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
-  if (choose_way(c, facilities) != Way::columns || !reads_windows(c, facilities) ||
-      copies_once(c) || !columns.is_integer())
+  if (choose_way(c, facilities) != Way::columns ||
+      !(reads_windows(c, facilities) || has_group_rows(c, facilities)) || copies_once(c) ||
+      !columns.is_integer())
     return std::nullopt;
   const auto bytes = static_cast<double>(tensor::size_in_bytes(c.result.dtype));
   const auto more = static_cast<double>(more_to_runs(c.channels(), word_of(c)));

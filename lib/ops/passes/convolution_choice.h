@@ -47,6 +47,12 @@ bool reads_windows(const Convolution &c, const Facilities &facilities);
 /// Whether the columns of groups are rows of channels: then neighbours are read and written
 /// together, and each group's are whole runs.
 bool has_group_rows(const Convolution &c, const Facilities &facilities);
+/// Transposed, in steps of one, in groups: each output gets the taps of the inputs around it, which
+/// is what a plain convolution of the turned weights does: its windows share what they load. (One
+/// group goes by phases.)
+bool slides(const Convolution &c);
+/// That plain convolution, but for its weight.
+Convolution as_plain(Convolution c);
 /// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution
 /// of stride 1. Output o gets tap t of input i where o + padding = i * stride + t * dilation.
 struct Phase {

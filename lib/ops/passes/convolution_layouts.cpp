@@ -178,7 +178,9 @@ private:
   void add_convolution(NodeId id, const Node &node) {
     const Operator *row = find_operator(node.target);
     const Call call(graph_, node, row->schema, ranges_);
-    const Convolution c = of_likely_batch(convolution_of(call), graph_);
+    Convolution c = of_likely_batch(convolution_of(call), graph_);
+    if (slides(c))
+      c = as_plain(c);
     const Expr elements = symbolic::numel(c.input.layout.sizes);
     if (reduced_) {
       const std::optional<double> empty = empty_operations(c);

@@ -329,19 +329,6 @@ bool is_plain(const Convolution &c) {
          all_are(c.window.stride, 1) && all_are(c.window.padding, 0) && c.positions == spatial;
 }
 
-/// Transposed, in steps of one, in groups: each output gets the taps of the inputs around it, which
-/// is what a plain convolution of the turned weights does: its windows share what they load. (One
-/// group goes by phases.)
-bool slides(const Convolution &c) {
-  if (!c.transposed || c.groups.is_integer(1) || !all_are(c.window.stride, 1))
-    return false;
-  for (size_t i = 0; i < c.rank(); ++i)
-    if (!(c.window.dilation[i] * (c.window.kernel[i] - Expr(1)) - c.window.padding[i])
-             .is_integer() ||
-        (c.window.dilation[i] * (c.window.kernel[i] - Expr(1)) - c.window.padding[i]).value() < 0)
-      return false;
-  return true;
-}
 /// The weights [C, O / G, kernel..] of a transposed convolution as [O, C / G, kernel..], taps in
 /// reversed order.
 Argument turned_weights(GraphBuilder &builder, const Argument &w, const Convolution &c) {
@@ -556,11 +543,8 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call, Channels c
     c.transposed = false;
   } else if (slides(c)) {
     w = turned_weights(builder, w, c);
+    c = as_plain(c);
     c.weight = builder.meta(w);
-    c.transposed = false;
-    for (size_t i = 0; i < c.rank(); ++i)
-      c.window.padding[i] =
-          c.window.dilation[i] * (c.window.kernel[i] - Expr(1)) - c.window.padding[i];
   }
   const auto bias_for = [&](tensor::DType dtype) {
     if (!call.has("bias"))

@@ -127,7 +127,7 @@ TC_FN void tc_operand_block(const Operand &operand, int row, int last_row, int t
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &all_left,
                               const Right &all_right, const Finish &finish, int columns,
-                              int all_terms) {
+                              int all_terms, int = 0, int = 1) {
   if (threadIdx.x != 0)
     return;
   constexpr int word = tc_product_kind<T>::word;
@@ -332,17 +332,18 @@ TC_FN void tc_product_singly(const float *staged, const Finish &finish, int firs
 template <class Tile, int Threads, bool Whole, class Finish>
 TC_FN void tc_product_runs(const float *staged, const Finish &finish, int first_row,
                            int first_column, int rows, int columns) {
-  constexpr int across = Tile::columns / 8;
-  static_assert(Tile::rows * across % Threads == 0, "every thread has as many runs");
+  constexpr int across = Tile::columns / 8, runs = Tile::rows * across;
+  static_assert(runs % Threads == 0 || runs < Threads, "every thread has as many runs, or one");
   const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll(Finish::heavy ? 1 : Tile::rows *across / Threads)
-  for (int i = 0; i < Tile::rows * across / Threads; ++i) {
+#pragma unroll(Finish::heavy ? 1 : (runs + Threads - 1) / Threads)
+  for (int i = 0; i < (runs + Threads - 1) / Threads; ++i) {
     // A row's runs need not divide the threads (192 columns).
     constexpr bool same_column = Threads % across == 0;
     const int run = i * Threads + thread,
               row = same_column ? i * (Threads / across) + thread / across : run / across,
               column = same_column ? thread % across : run % across;
-    if (!Whole && (first_row + row >= rows || first_column + column * 8 >= columns))
+    if ((runs < Threads && run >= runs) ||
+        (!Whole && (first_row + row >= rows || first_column + column * 8 >= columns)))
       continue;
     const float *from = staged + row * Tile::pitch + column * 4;
     const float4 low = *reinterpret_cast<const float4 *>(from),
@@ -418,10 +419,46 @@ TC_FN void tc_product_by_units(float (&sums)[Tile::row_tiles][N], int steps,
   tc_product_wait<0>();
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/// Of a tile whose terms several blocks share, a cluster: the results that each of them finishes,
+/// rows, or columns where what is stored lies along the rows.
+template <class Tile, bool AlongRows> struct tc_product_own_results : Tile {
+  static constexpr int rows = AlongRows ? Tile::rows : Tile::rows / Tile::splits,
+                       columns = AlongRows ? Tile::columns / Tile::splits : Tile::columns;
+  static_assert(rows > 0 && columns % 8 == 0, "whole runs");
+  static constexpr int apart = AlongRows ? columns / 8 * 4 : rows * Tile::pitch; // staged, floats
+};
+/// Adds up what the blocks of the cluster have staged of this block's share, in their order.
+template <class Own, int Threads> TC_FN void tc_product_add_up(float *staged) {
+  constexpr int across = Own::columns / 8, count = Own::rows * across * 2; // fours
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += Threads) {
+    float *const at =
+        staged + i / across / 2 * Own::pitch + i / across % 2 * Own::upper + i % across * 4;
+    const unsigned here = tc_shared_address(at);
+    float4 parts[Own::splits];
+    TC_UNROLL
+    for (int block = 0; block < Own::splits; ++block)
+      parts[block] = tc_cluster_load(tc_cluster_address(here, static_cast<unsigned>(block)));
+    TC_UNROLL
+    for (int block = 1; block < Own::splits; ++block) {
+      parts[0].x += parts[block].x;
+      parts[0].y += parts[block].y;
+      parts[0].z += parts[block].z;
+      parts[0].w += parts[block].w;
+    }
+    *reinterpret_cast<float4 *>(at) = parts[0];
+  }
+}
+
+#endif
+
+/// The part `part` of the terms, of `parts`. Where there are several, blocks of a cluster have one
+/// each.
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &all_left,
-                              const Right &all_right, const Finish &finish, int columns,
-                              int terms) {
+                              const Right &all_right, const Finish &finish, int columns, int terms,
+                              int part = 0, int parts = 1) {
   using kind = tc_product_kind<T>;
   using sizes = tc_product_sums<Tile, kind::by_threads>;
   TC_DYN_SMEM(unsigned char, dynamic);
@@ -436,14 +473,17 @@ TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &al
   right_mover.start(right, first_column);
 
   float sums[sizes::rows][sizes::columns];
-  const int steps = place.is_empty ? 0 : (terms + kind::terms - 1) / kind::terms;
+  const int all_steps = place.is_empty ? 0 : (terms + kind::terms - 1) / kind::terms,
+            first_step = all_steps * part / parts,
+            steps = all_steps * (part + 1) / parts - first_step;
   const auto stage_of = [&](int step) {
     return start + static_cast<unsigned>(step % Tile::stages * Tile::stage_bytes);
   };
   const auto bring = [&](int step) {
     if (step < steps) {
-      left_mover.move(left, stage_of(step), step * kind::terms);
-      right_mover.move(right, stage_of(step) + Tile::left_bytes, step * kind::terms);
+      const int term = (first_step + step) * kind::terms;
+      left_mover.move(left, stage_of(step), term);
+      right_mover.move(right, stage_of(step) + Tile::left_bytes, term);
     }
     tc_async_end_group();
   };
@@ -461,18 +501,43 @@ TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &al
       tc_clear_sums(sums);
     tc_product_stage<Tile>(sums, staged);
   }
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  if constexpr (Tile::splits > 1) {
+    using own_results = tc_product_own_results<Tile, Finish::run == 1 && Finish::along_rows>;
+    tc_cluster_arrive();
+    tc_cluster_wait();
+    float *const own = staged + part * own_results::apart;
+    tc_product_add_up<own_results, kind::threads>(own);
+    tc_cluster_arrive_relaxed();
+    const bool below = own_results::rows < Tile::rows; // else beside each other
+    tc_product_finish<own_results, kind::threads>(
+        own, finish, place.above + first_row + (below ? part * own_results::rows : 0),
+        first_column + (below ? 0 : part * own_results::columns), place.above + place.end_row,
+        columns);
+    tc_cluster_wait(); // others still read this block's sums
+    return;
+  }
+#endif
   tc_product_finish<Tile, kind::threads>(staged, finish, place.above + first_row, first_column,
                                          place.above + place.end_row, columns);
 }
 
 #endif
 
-/// A block a tile. Of a batch of products the grid alone says how many there are; `finish` gets
-/// rows of all results, one product's below the other's.
+/// A block a tile, or the blocks of a cluster, which share its terms. Of a batch of products the
+/// grid alone says how many there are; `finish` gets rows of all results, one product's below the
+/// other's.
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
                       int columns, int terms, int = 1) {
   const tc_product_batches all = {rows, 1};
-  tc_product_of_tile<Tile, T>(all.place<Tile>(static_cast<int>(blockIdx.x), columns), left, right,
-                              finish, columns, terms);
+  const int block = static_cast<int>(blockIdx.x);
+  const tc_product_tile_place place = all.place<Tile>(block / Tile::splits, columns);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  const int part = Tile::splits > 1 ? static_cast<int>(tc_cluster_rank()) : 0;
+  tc_product_of_tile<Tile, T>(place, left, right, finish, columns, terms, part, Tile::splits);
+#else // no clusters: the first block does it all
+  if (block % Tile::splits == 0)
+    tc_product_of_tile<Tile, T>(place, left, right, finish, columns, terms, 0, 1);
+#endif
 }
