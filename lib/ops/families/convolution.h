@@ -34,7 +34,7 @@ Convolution of_likely_batch(Convolution c, const graph::Graph &graph);
 /// What a convolution saves if its product reads windows, channels innermost, instead of columns.
 struct ColumnsSaved {
   double bytes = 0;           // of columns, written and read
-  double more_operations = 0; // of channels that are filled up
+  double more_operations = 0; // of channels that are filled up, and of groups' empty columns
 };
 /// Nothing where it writes no columns, or would in any case.
 std::optional<ColumnsSaved> columns_saved(const Convolution &c);

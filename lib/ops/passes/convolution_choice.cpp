@@ -31,6 +31,9 @@ constexpr int64_t kManyOutputs = 32;
 /// a time: of fewer, columns in memory take no longer.
 constexpr int64_t kFewOutputsOfFloats = 16;
 
+/// Columns that a product multiplies at a time, of floats at least.
+constexpr int64_t kColumnsAtOnce = 64;
+
 bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.value() <= bound; }
 
 /// Of one dimension: whether columns are more than what is turned, an input and a result; half a
@@ -309,6 +312,11 @@ std::optional<ColumnsSaved> columns_saved(const Convolution &given) {
   const auto channels = static_cast<double>(c.channels().value());
   ColumnsSaved saved;
   saved.bytes = 2 * bytes * static_cast<double>(columns.value()); // written and read
+  if (!c.groups.is_integer(1)) {
+    const int64_t empty = more_to_runs(symbolic::floor_div(c.outputs(), c.groups), kColumnsAtOnce);
+    saved.more_operations = 2 * static_cast<double>(columns.value() * empty);
+    return saved;
+  }
   saved.more_operations = 2 * static_cast<double>(columns.value()) / channels * more *
                           static_cast<double>(c.outputs().value());
   return saved;
