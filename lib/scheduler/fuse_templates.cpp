@@ -356,7 +356,8 @@ private:
       return "it is no product of matrices, or of a batch of them";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
     const int64_t word = word_of(factor);
-    if (!has_runs(a, word) || !has_runs(b, word) || !has_rows(out.layout))
+    const symbolic::Ranges &ranges = state_.module.ranges;
+    if (!has_runs(a, word, ranges) || !has_runs(b, word, ranges) || !has_rows(out.layout))
       return "its matrices are not of known columns and terms in runs of 16 bytes";
     const auto terms = constant(a.sizes[rank - 1]);
     parts.rows = out.layout.sizes[rank - 2];

@@ -20,17 +20,19 @@ bool is_too_large(Expr elements) {
 
 } // namespace
 
-bool has_runs(const tensor::Layout &layout, int64_t run) {
+bool has_runs(const tensor::Layout &layout, int64_t run, const symbolic::Ranges &ranges) {
   const size_t rank = layout.rank();
   if (rank != 2 && rank != 3)
     return false;
   const Expr rows = layout.sizes[rank - 2], columns = layout.sizes[rank - 1],
-             batches = rank == 3 ? layout.sizes[0] : Expr(1);
+             batches = rank == 3 ? layout.sizes[0] : Expr(1),
+             apart = rank == 3 ? layout.strides[0] : Expr(0);
   const auto down = constant(layout.strides[rank - 2]), across = constant(layout.strides[rank - 1]),
-             offset = constant(layout.offset), apart = constant(rank == 3 ? layout.strides[0] : 0);
+             offset = constant(layout.offset);
   const auto are_runs = [&](Expr count) { return count.is_integer() && count.value() % run == 0; };
-  if (!down || !across || !offset || !apart || *offset % run != 0 || is_too_large(rows * columns) ||
-      (!batches.is_integer(1) && (*apart < 0 || *apart % run != 0)))
+  if (!down || !across || !offset || *offset % run != 0 || is_too_large(rows * columns) ||
+      (!batches.is_integer(1) && !(symbolic::known_nonnegative(apart, ranges) &&
+                                   symbolic::known_multiple_of(apart, run, ranges))))
     return false;
   return (*across == 1 && *down % run == 0 && are_runs(columns)) ||
          (*down == 1 && *across % run == 0 && are_runs(rows));

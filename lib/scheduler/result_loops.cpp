@@ -1,5 +1,7 @@
 #include "scheduler/result_loops.h"
 
+#include "scheduler/dependency.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -145,10 +147,12 @@ std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::
       symbolic::stride_vars(first.indices[load->index], first.variables);
   std::vector<size_t> order(strides.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  if (!std::all_of(strides.begin(), strides.end(), [](Expr e) { return e.is_integer(); }))
-    return {};
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return strides[a].value() > strides[b].value(); });
+  // Of sizes that are known at run time only: as is likely, and of equal ones those that grow with
+  // a size go around the others. Who asks sees whether the loops then follow the results.
+  const auto key = [&](size_t i) {
+    return std::pair(size_hint(state.module, strides[i]), !strides[i].is_integer());
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) > key(b); });
   std::vector<Expr> variables, sizes;
   for (const size_t i : order) {
     variables.push_back(first.variables[i]);

@@ -438,14 +438,14 @@ TEST_CASE("groups of float32 channels are products that read windows, whose term
     int products;
     bool shares;
   };
-  for (const Case &c : {Case{40, 32, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, false, 1, true},
-                        {40, 32, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, true, 1, true},
+  for (const Case &c : {Case{40, 128, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, false, 1, true},
+                        {40, 128, 2, {4, 3, 5}, {3, 3, 3}, {1, 1, 1}, true, 1, true},
                         {48, 192, 3, {6, 7}, {5, 4}, {2, 1}, false, 1, true},
                         {256, 256, 4, {5, 6}, {4, 4}, {2, 2}, true, 4, true},
-                        {64, 48, 2, {40}, {17}, {1}, false, 1, true},
-                        {8, 64, 2, {70, 60}, {3, 3}, {1, 1}, false, 1, false},
-                        {30, 32, 2, {9, 9}, {3, 3}, {1, 1}, false, 0, false},    // no whole runs
-                        {64, 16, 2, {9, 9}, {3, 3}, {1, 1}, false, 0, false}}) { // few columns
+                        {64, 128, 2, {40}, {17}, {1}, false, 1, true},
+                        {32, 128, 2, {40, 41}, {3, 3}, {1, 1}, false, 1, false},
+                        {30, 32, 2, {9, 9}, {3, 3}, {1, 1}, false, 0, false},      // no whole runs
+                        {64, 48, 2, {19, 19}, {3, 3}, {1, 1}, false, 0, false}}) { // few columns
     Problem p;
     p.dtype = "float32";
     p.rank = c.sizes.size();
@@ -476,6 +476,75 @@ TEST_CASE("groups of float32 channels are products that read windows, whose term
       CHECK((c.products == 0 || !std::holds_alternative<program::Matmul>(step.kind)));
     check_compiled(p, graph, compilation, testing::host_ways());
   }
+}
+
+namespace {
+
+/// Groups of any number of samples: products that read windows, or of one tap what lies there; of
+/// 1, 2 and 5 samples in each of `ways`.
+void check_any_batch(const std::vector<runtime::SessionOptions> &ways) {
+  struct Case {
+    std::string dtype;
+    int64_t channels, outputs, groups;
+    Sizes sizes, kernel, stride;
+    bool transposed;
+    int products;
+  };
+  for (const Case &c :
+       {Case{"float16", 48, 48, 2, {11, 9}, {3, 2}, {2, 1}, false, 1},
+        {"float16", 128, 128, 2, {10, 9}, {3, 3}, {1, 1}, false, 1}, // by bulk copies
+        {"bfloat16", 64, 128, 4, {9, 10}, {3, 3}, {1, 2}, false, 1}, // 4 beside each other
+        {"float16", 64, 64, 8, {9, 10}, {3, 3}, {1, 1}, false, 1},
+        {"float16", 64, 128, 2, {9, 10}, {1, 1}, {1, 1}, false, 1},
+        {"float16", 64, 32, 2, {4, 5, 6}, {2, 3, 2}, {1, 1, 1}, true, 1},
+        {"float16", 64, 64, 2, {5, 6}, {4, 4}, {2, 2}, true, 4},
+        {"float32", 80, 64, 2, {9, 8}, {5, 5}, {1, 1}, false, 1},
+        {"float32", 80, 64, 2, {9, 8}, {5, 5}, {1, 1}, true, 1}}) {
+    Problem p;
+    p.dtype = c.dtype;
+    p.rank = c.sizes.size();
+    p.batch = 4;
+    p.channels = c.channels;
+    p.outputs = c.outputs;
+    p.groups = c.groups;
+    p.sizes = c.sizes;
+    p.kernel = c.kernel;
+    p.stride = c.stride;
+    p.padding = Sizes(p.rank, count_of(c.kernel) > 1 ? 1 : 0);
+    p.dilation = Sizes(p.rank, 1);
+    p.more = Sizes(p.rank, 0);
+    p.transposed = c.transposed;
+    p.bias = p.after_relu = true;
+    testing::MadeGraph graph = graph_of(p);
+    graph.least = 1;
+    const driver::Compilation compilation = testing::compile_made(graph, true);
+    INFO(p.text());
+    int products = 0;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      products +=
+          kernel.plan.find("product, ") == 0 &&
+                  (kernel.name.find("windows") != std::string::npos || count_of(c.kernel) == 1)
+              ? 1
+              : 0;
+    CHECK(products == c.products);
+    for (const program::Step &step : compilation.program.steps)
+      CHECK(!std::holds_alternative<program::Matmul>(step.kind));
+    for (const int64_t batch : {1, 2, 5}) {
+      p.batch = batch;
+      check_compiled(p, graph_of(p), compilation, ways);
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("groups of any number of samples are products that read windows") {
+  check_any_batch(testing::host_ways());
+}
+
+TEST_CASE("groups of any number of samples are products that read windows, on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_any_batch(ways);
 }
 
 TEST_CASE("blocks that share the terms of products of floats, on the GPU", "[gpu]") {

@@ -16,7 +16,7 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
     json sizes = input.sizes;
     if (is_dynamic && (made.inputs_are_alike || &input == made.inputs.data())) {
       sizes[0] = "s0";
-      graph["symbols"] = {{"s0", {2, nullptr}}};
+      graph["symbols"] = {{"s0", {made.least, nullptr}}};
     }
     graph["nodes"].push_back(
         {{"name", input.name},

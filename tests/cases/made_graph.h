@@ -27,10 +27,11 @@ struct MadeGraph {
   nlohmann::json subgraphs = nlohmann::json::object(); // names -> {"nodes": [..]}, as in a file
   std::string device = "cpu"; // that the graph was exported on: layouts may follow from it
   std::string arch = "sm_90"; // target::find_target
+  int64_t least = 2;          // of the first dimension, where it is a symbol
 };
 
 /// `is_dynamic`: the first dimension of the first input (or of all, if they are alike) is a symbol
-/// of at least 2.
+/// of at least `least`.
 driver::Compilation compile_made(const MadeGraph &graph, bool is_dynamic);
 
 /// Runs with random inputs, each in each of `ways`, and checks that outputs agree with the
