@@ -40,6 +40,9 @@ constexpr int64_t kLargestWritten = int64_t{256} << 20;
 constexpr double kWorthIt = 0.9;
 /// The same of 8-bit floats, where both were measured (8192 x 8192 x 8192: 0.84 ms and 0.92).
 constexpr double kWorthItOfBytes = 0.97;
+/// A product with no neighbours has a kernel of its own where few tiles make the library take so
+/// many times as long, an estimate from one measurement.
+constexpr double kFewTiles = 2;
 /// Weights that are computed when they are loaded grow if they take more than so many times the
 /// memory; that they do not may cost a share of the time for each time.
 constexpr double kGrowth = 1.25, kWorthOfMemory = 0.15;
@@ -255,7 +258,7 @@ private:
     apart.any_number = !parts.rows.is_integer() || !parts.batches.is_integer();
     apart.factors = factors_of(factor_of(node), parts.by_tf32);
     if (!after && !before && parts.sections == 0 && !between_vectors &&
-        library_batch(apart) <= library(apart))
+        library_batch(apart) <= kFewTiles * library(apart))
       return;
     const auto separate_for = [&](const ProductWork &work, int64_t times) {
       double nanoseconds = std::max(library(work), library_batch(work));

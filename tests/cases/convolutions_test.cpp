@@ -555,7 +555,7 @@ TEST_CASE("blocks that share the terms of products of floats, on the GPU", "[gpu
         {2, 72, true, "off"},
         {3, 256, true, "off"},
         {9, 512, false, "off"},
-        {2, 72, true, "conv"}}) {
+        {3, 256, true, "conv"}}) {
     Problem p;
     p.dtype = "float32";
     p.batch = batch;
@@ -570,8 +570,15 @@ TEST_CASE("blocks that share the terms of products of floats, on the GPU", "[gpu
     p.bias = true;
     p.after_relu = relu;
     p.tf32 = tf32;
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(p.text());
+    CHECK(std::any_of(compilation.program.kernels.begin(), compilation.program.kernels.end(),
+                      [](const program::Kernel &kernel) {
+                        return kernel.plan.find("share the terms") != std::string::npos;
+                      }));
     if (!ways.empty())
-      check_problem(p, ways);
+      check_compiled(p, graph, compilation, ways);
   }
 }
 

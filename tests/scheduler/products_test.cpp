@@ -293,6 +293,21 @@ TEST_CASE("blocks share the terms of tiles that are few, where that pays") {
   CHECK(splits(4096, 1024, 1024, Factors::single) == 1);
 }
 
+TEST_CASE("few products of floats with many terms have kernels of their own") {
+  // The library's blocks do not share the terms of a batch.
+  const auto is_own = [](int64_t batches, int64_t rows, int64_t terms) {
+    ModuleBuilder b(tensor::DType::f32);
+    const BufferId x = b.input("x", {batches, rows, terms}), w = b.input("w", {batches, terms, 64});
+    b.output(b.matmul(x, w, {batches, rows, 64}));
+    const scheduler::Schedule schedule = run(b.module);
+    REQUIRE(schedule.groups.size() == 1);
+    return schedule.groups[0].node_class == scheduler::NodeClass::templated;
+  };
+  CHECK(is_own(2, 1024, 27440));
+  CHECK(!is_own(2, 1024, 128));
+  CHECK(!is_own(64, 1024, 1024)); // tiles for all multiprocessors
+}
+
 TEST_CASE("products of floats join what follows where memory is most of their time") {
   // Rounded to TF32 only where the call may be, and where both factors lie along the terms.
   for (const bool tf32 : {false, true}) {
