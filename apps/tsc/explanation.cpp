@@ -163,9 +163,11 @@ std::vector<GroupExplanation> explain_groups(const Compilation &compilation,
     }
     row.cost = driver::expected_cost(
         compilation.program, {compilation.module, compilation.schedule, group}, kernels[g], target);
-    if (call && call->library == ir::Library::sort)
-      row.merge_sort_nanoseconds = scheduler::merge_sort_nanoseconds(
-          target, scheduler::sort_work(compilation.module, *call));
+    if (call && call->library == ir::Library::sort) {
+      const scheduler::SortWork work = scheduler::sort_work(compilation.module, *call);
+      if (!scheduler::is_sorted_whole(target, work))
+        row.merge_sort_nanoseconds = scheduler::merge_sort_nanoseconds(target, work);
+    }
     row.decisions = decisions_about(compilation, group);
   }
   return all;

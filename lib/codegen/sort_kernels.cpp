@@ -21,6 +21,9 @@ using tensor::DType;
 constexpr int64_t kParts = 1024, kMostParts = 4096;
 constexpr double kCountBlocks = 5; // of the first kernel on a multiprocessor: 48 registers a thread
 
+/// Shared memory of a kernel: bytes that the launch sets, in the place of a structure's name.
+constexpr std::string_view kDynamicMemory = "dynamic";
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t size_of(DType dtype) { return static_cast<int64_t>(tensor::size_in_bytes(dtype)); }
 
@@ -76,7 +79,9 @@ public:
               const SortBuffers &buffers, const target::Target &target)
       : module_(module), schedule_(schedule), group_(group), call_(call_of(operation)),
         buffers_(buffers), target_(target), cut_(cut(module, call_.inputs[0].layout)),
-        dtype_(call_.inputs[0].dtype), passes_(passes_of(dtype_)) {
+        dtype_(call_.inputs[0].dtype), passes_(passes_of(dtype_)),
+        short_kinds_(
+            tc_short_kinds_of(static_cast<int>(size_of(dtype_)), target.shared_bytes_per_block)) {
     if (call_.values)
       values_ = operation.outputs.front();
     if (call_.positions)
@@ -86,7 +91,7 @@ public:
   std::vector<BuiltKernel> run() {
     std::vector<BuiltKernel> kernels;
     if (!cut_.length.is_integer())
-      for (int kind = 0; kind < tc_short_kinds; ++kind)
+      for (int kind = 0; kind < short_kinds_; ++kind)
         kernels.push_back(whole(kind));
     BufferId from = call_.inputs[0].buffer, were = ir::kNone;
     for (int pass = 0; pass < passes_; ++pass) {
@@ -118,6 +123,7 @@ private:
   const Cut cut_;
   const DType dtype_;
   const int passes_;
+  const int short_kinds_; // of rows that a launch finds to be short
   BufferId values_ = ir::kNone, places_ = ir::kNone;
 
   std::string descending() const { return call_.descending ? "true" : "false"; }
@@ -129,7 +135,7 @@ private:
   /// 1 where rows are cut, 0 where a launch finds them to be short: nothing is launched then.
   Expr is_cut() const {
     return cut_.length.is_integer() ? Expr(1)
-                                    : is_more(cut_.length, tc_short_length(tc_short_kinds - 1));
+                                    : is_more(cut_.length, tc_short_length(short_kinds_ - 1));
   }
 
   /// Rows that a launch finds to be longer than those of the kind before, and no longer than this
@@ -149,19 +155,25 @@ private:
                            Expr((call_.values ? size_of(dtype_) : 0) +
                                 (call_.positions ? size_of(module_.buffer(places_).dtype) : 0)) *
                            is_this;
-    kernel.plan = "merge sort of rows of up to " + std::to_string(tc_short_length(kind)) +
+    const int bytes = static_cast<int>(size_of(dtype_));
+    kernel.plan = std::string(tc_short_packs(kind, bytes) ? "bitonic sort" : "merge sort") +
+                  " of rows of up to " + std::to_string(tc_short_length(kind)) +
                   " elements, where a launch finds them to be, " +
-                  std::to_string(tc_short_threads(kind)) + " threads a row";
+                  std::to_string(tc_short_threads(kind)) + " threads a row" +
+                  (tc_short_packs(kind, bytes) ? ", elements packed with their places" : "");
     const std::string call = "<" + descending() + ", " + std::to_string(kind) + ">(in0, " +
                              (call_.values ? "out0" : "tc_radix_none()") + ", " +
                              (!call_.positions ? "tc_radix_none()"
                               : call_.values   ? "out1"
                                                : "out0") +
                              ", problem";
+    const int dynamic = tc_short_dynamic(kind, bytes);
+    kernel.cuda.shared_bytes = Expr(dynamic);
     variant(kernel.cuda, built, "tc_short_rows_sort" + call,
-            "tc_short_memory<" + std::string(storage_type(dtype_)) + ", " + std::to_string(kind) +
-                ">",
-            tc_radix_threads);
+            dynamic > 0 ? std::string(kDynamicMemory)
+                        : "tc_short_memory<" + std::string(storage_type(dtype_)) + ", " +
+                              std::to_string(kind) + ">",
+            tc_short_block(kind));
     variant(kernel.serial, built, "tc_short_rows_sort_alone" + call, "", 1);
     kernel.cuda.grid[0] = kernel.serial.grid[0] =
         symbolic::ceil_div(cut_.rows, Expr(tc_short_rows(kind))) * is_this;
@@ -266,6 +278,7 @@ private:
   }
 
   /// A kernel that does nothing but call a function of the template, up to its last argument.
+  /// `memory`: the structure in shared memory that it takes, kDynamicMemory, or "".
   /// `blocks`: that a multiprocessor is to hold, or 0.
   static void variant(program::KernelVariant &variant, const BuiltKernel &built,
                       const std::string &call, const std::string &memory, int threads,
@@ -279,15 +292,18 @@ private:
                   : pointer_text(parameter.dtype, parameter.is_const, true) + parameter.name;
     }
     std::string text;
-    if (!memory.empty())
+    const bool is_static = !memory.empty() && memory != kDynamicMemory;
+    if (is_static)
       text += "struct " + name + "_shared : " + memory + " {};\n\n";
     text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
             (blocks > 0 ? ", " + std::to_string(blocks) : "") + ") " + name + "(" + list + ") {\n";
-    if (!memory.empty())
+    if (is_static)
       text += "  TC_SMEM(" + name + "_shared, memory);\n";
+    else if (!memory.empty())
+      text += "  TC_DYN_SMEM(unsigned char, memory);\n";
     text += "  const tc_radix_rows problem = {n0, n1, n2, static_cast<int>(n3)};\n  " + call +
             (memory.empty() ? "" : ", memory") + ");\n}\n";
-    variant.text = text + export_line(name, !memory.empty(), !memory.empty());
+    variant.text = text + export_line(name, !memory.empty(), is_static);
     variant.block = {threads, 1, 1};
     variant.has_barriers = !memory.empty();
   }

@@ -122,10 +122,14 @@ struct SortWork {
   double rows = 0, length = 0;          // of a row
   int64_t bytes = 4;                    // of an element
   bool values = true, positions = true; // what is wanted
+  bool any_length = false; // a launch finds how long rows are: short ones are sorted whole
 };
 /// Of a call of ir::Library::sort; sizes that are not known take their hint.
 SortWork sort_work(const ir::Module &module, const ir::Extern &call);
-/// By digits of 8 bits, three kernels a pass (codegen/sort_kernels.h), and the bytes they move.
+/// Whether a kernel sorts the rows whole, their length being what is likely.
+bool is_sorted_whole(const target::Target &target, const SortWork &work);
+/// By digits of 8 bits, three kernels a pass (codegen/sort_kernels.h), and the bytes they move; or
+/// whole, by one kernel that reads and writes them once.
 Cost radix_sort_cost(const target::Target &target, const SortWork &work);
 /// By chunks of 8192 (4096 of short rows) and merges of 8 of them at a time, as sorts are
 /// decomposed in ops. From three measurements on an H200: what counts is how often an element is

@@ -145,6 +145,7 @@ SortWork sort_work(const ir::Module &module, const ir::Extern &call) {
   work.bytes = static_cast<int64_t>(tensor::size_in_bytes(rows.dtype));
   work.values = call.values;
   work.positions = call.positions;
+  work.any_length = !rows.layout.sizes[1].is_integer();
   return work;
 }
 

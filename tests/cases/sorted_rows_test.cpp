@@ -197,18 +197,35 @@ void check_static(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// Kernels that are launched where the symbol is this size.
+int64_t launched(const driver::Compilation &compilation, int64_t size) {
+  const std::vector<program::Kernel> &kernels = compilation.program.kernels;
+  return std::count_if(kernels.begin(), kernels.end(), [&](const program::Kernel &kernel) {
+    symbolic::Substitution values;
+    for (const symbolic::Expr symbol : symbolic::free_symbols(kernel.cuda.grid[0]))
+      values.emplace(symbol, size);
+    return !symbolic::substitute(kernel.cuda.grid[0], values).is_integer(0);
+  });
+}
+
 /// Lengths and numbers of rows that only a run knows.
 void check_dynamic(const std::vector<runtime::SessionOptions> &ways) {
   struct Dynamic {
     Rows rows;
     std::vector<int64_t> first; // sizes of the first dimension
+    int64_t longest = 16384;    // of the rows that one kernel sorts; 0: the length is known
   };
   const std::vector<Dynamic> all = {
-      {{"float32", {50021}}, {2, 5, 4096, 4097, 50021}},
-      {{"float32", {9001, 3}, 0, true}, {2, 8193, 30011}},
-      {{"bfloat16", {3, 17001}, 1}, {2, 7}},
-      {{"int64", {5000}, 0, true, false, true}, {2, 20011}},
-      {{"bool", {5000}}, {4095, 20011}},
+      {{"float32", {50021}}, {2, 127, 1025, 4097, 8193, 16384, 16385, 50021}},
+      {{"float32", {9001, 3}, 0, true}, {2, 600, 10007, 30011}},
+      {{"int32", {9001, 2}, 0, true, false, true}, {5565, 9000}},
+      {{"bfloat16", {3, 17001}, 1}, {2, 7}, 0},
+      {{"bfloat16", {9001, 2}, 0}, {100, 5416, 8193, 16385}},
+      {{"float16", {9001}, 0, true, true, false}, {4097, 16384}},
+      {{"uint8", {9001}, 0, true}, {8192}},
+      {{"int64", {5000}, 0, true, false, true}, {2, 8192, 8193, 20011}, 8192},
+      {{"float64", {5000, 2}}, {4500}, 8192},
+      {{"bool", {5000}}, {4095, 4098, 20011}},
   };
   for (const Dynamic &one : all) {
     const driver::Compilation compilation = testing::compile_made(graph_of(one.rows), true);
@@ -217,6 +234,8 @@ void check_dynamic(const std::vector<runtime::SessionOptions> &ways) {
       std::vector<int64_t> sizes = one.rows.sizes;
       sizes[0] = first;
       INFO(text_of(one.rows, sizes));
+      if (one.longest > 0 && one.rows.sizes.size() == 1)
+        CHECK((launched(compilation, first) == 1) == (first <= one.longest));
       const tensor::HostTensor x = input_of(one.rows, sizes);
       for (const runtime::SessionOptions &way : ways)
         check_order(one.rows, x, runtime::Session::create(compilation.program, {}, way)->run({x}));

@@ -152,6 +152,27 @@ TEST_CASE(
   CHECK(scheduler::radix_sort_cost(hopper, {1, 4194304, 4, true, false}).bytes == 48.0 * 4194304);
 }
 
+TEST_CASE("rows that a launch finds to be short are read and written once") {
+  const target::Target &hopper = target::find_target("sm_90"), &ada = target::find_target("sm_89");
+  const auto any = [](double rows, double length, int64_t bytes) {
+    return scheduler::SortWork{rows, length, bytes, true, true, true};
+  };
+  const auto near = [&](const scheduler::SortWork &work, double measured) {
+    return scheduler::radix_sort_cost(hopper, work).nanoseconds == Approx(measured).epsilon(0.2);
+  };
+  CHECK(near(any(8413, 519, 4), 147e3 * 519 / 1024)); // threads without elements waited then
+  CHECK(near(any(3254, 1500, 8), 210e3 * 1500 / 2048));
+  CHECK(scheduler::radix_sort_cost(hopper, any(100, 16384, 4)).bytes == 16.0 * 100 * 16384);
+  // 64-bit keys of more than 8192 elements need more registers than 1024 threads have; what 16384
+  // of 32 bits take fits the 99 KiB of a block of the smaller parts.
+  CHECK(scheduler::is_sorted_whole(hopper, any(100, 16384, 4)));
+  CHECK(scheduler::is_sorted_whole(ada, any(100, 16384, 4)));
+  CHECK(scheduler::is_sorted_whole(ada, any(100, 8192, 8)));
+  CHECK(!scheduler::is_sorted_whole(hopper, any(100, 8193, 8)));
+  CHECK(!scheduler::is_sorted_whole(hopper, any(100, 16385, 2)));
+  CHECK(!scheduler::is_sorted_whole(hopper, {100, 5000, 4}));
+}
+
 TEST_CASE("unaligned products are filled up where what one block brings takes longer than copies") {
   const target::Target &target = target::find_target("sm_90");
   // [batch, rows, terms] by [batch, terms, columns], right factors filled up.

@@ -36,6 +36,16 @@ template <int Threads, int Count> TC_FN constexpr int tc_sort_pitch() {
   return Threads * Count + Threads * Count / 32 + 1;
 }
 TC_FN int tc_sort_slot(int element) { return element + element / 32; }
+/// Of element k of those that a thread has beside each other: mostly at a constant distance of the
+/// first.
+template <int Count> TC_FN int tc_sort_own_slot(int lane, int k) {
+  return 32 % Count == 0 ? tc_sort_slot(lane * Count) + k : tc_sort_slot(lane * Count + k);
+}
+/// Of the element k * Threads + lane.
+template <int Threads> TC_FN int tc_sort_next_slot(int lane, int k) {
+  return Threads % 32 == 0 ? tc_sort_slot(lane) + k * (Threads + Threads / 32)
+                           : tc_sort_slot(k * Threads + lane);
+}
 
 template <bool Descending, bool Positions, int Count, class T>
 TC_FN void tc_sort_own(T (&x)[Count], unsigned short (&at)[Count]) {
@@ -53,21 +63,26 @@ TC_FN void tc_sort_own(T (&x)[Count], unsigned short (&at)[Count]) {
   }
 }
 
-/// One merge, of every two lists of `width` threads each.
-template <bool Descending, bool Positions, int Threads, int Count, class T>
+/// One merge, of every two lists of `width` threads each. Not Whole: the row has `length` elements,
+/// and a second list that begins behind them is in its place.
+template <bool Descending, bool Positions, int Threads, bool Whole = true, int Count, class T>
 TC_FN void tc_merge_lists(int width, T (&x)[Count], unsigned short (&at)[Count], T *values,
-                          unsigned short *places) {
+                          unsigned short *places, int length = Threads * Count) {
   const int half = width * Count;
   const int lane = static_cast<int>(threadIdx.x) % Threads;
+  const int first = lane / (2 * width) * 2 * half, second = first + half, end = second + half;
   tc_meet(2 * width); // the merge before has read what is written now
-  TC_UNROLL
-  for (int k = 0; k < Count; ++k) {
-    values[tc_sort_slot(lane * Count + k)] = x[k];
-    if constexpr (Positions)
-      places[tc_sort_slot(lane * Count + k)] = at[k];
+  if (Whole || second < length) {
+    TC_UNROLL
+    for (int k = 0; k < Count; ++k) {
+      values[tc_sort_own_slot<Count>(lane, k)] = x[k];
+      if constexpr (Positions)
+        places[tc_sort_own_slot<Count>(lane, k)] = at[k];
+    }
   }
   tc_meet(2 * width);
-  const int first = lane / (2 * width) * 2 * half, second = first + half, end = second + half;
+  if (!Whole && second >= length)
+    return;
   const int before = lane % (2 * width) * Count; // elements of the merged list before this thread's
   int low = before > half ? before - half : 0, high = before < half ? before : half;
   while (low < high) { // how many of them are the first list's

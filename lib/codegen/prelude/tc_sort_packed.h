@@ -117,6 +117,30 @@ template <int Threads, int Vector, int Count> TC_FN int tc_packed_place(int lane
   return ((lane / width * steps + k / Vector) * width + lane % width) * Vector + k % Vector;
 }
 
+/// Sorts the words of a row: a thread has those of tc_packed_place, before and after. `words`:
+/// those of tc_sort_slot, the row's own.
+template <int Threads, int Vector, int Count>
+TC_FN void tc_sort_words(unsigned (&packed)[Count], unsigned *words) {
+  const int lane = static_cast<int>(threadIdx.x) % Threads;
+  tc_sort_packed_own(packed);
+  TC_NO_UNROLL
+  for (int width = 1; width < Threads; width *= 2) {
+    tc_compare_packed<true, Threads>(packed, 2 * width - 1, (lane & width) != 0, words);
+    TC_NO_UNROLL
+    for (int mask = width / 2; mask > 0; mask /= 2)
+      tc_compare_packed<false, Threads>(packed, mask, (lane & mask) != 0, words);
+    tc_merge_packed_own(packed);
+  }
+  tc_meet(Threads); // `words` may hold what was exchanged, or sorted, before
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k)
+    words[tc_sort_own_slot<Count>(lane, k)] = packed[k];
+  tc_meet(Threads);
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k)
+    packed[k] = words[tc_sort_slot(tc_packed_place<Threads, Vector, Count>(lane, k))];
+}
+
 /// Sorts the rows of a block: Rows of them, Threads neighbouring threads a row (a power of two; all
 /// threads of the block take part), runs of Vector elements. With Positions, `at` gets where each
 /// element was in its row. `memory`: a pitch of words (tc_sort_pitch) for each row of more than one
@@ -135,26 +159,9 @@ TC_FN void tc_row_sort_packed(T (&x)[Count], unsigned short (&at)[Count], unsign
   if constexpr (Threads == 1) {
     tc_sort_packed_alone(packed);
   } else {
-    constexpr int pitch = tc_sort_pitch<Threads, Count>();
     const int row = static_cast<int>(threadIdx.x) / Threads;
-    unsigned *words = reinterpret_cast<unsigned *>(memory) + row * pitch;
-    tc_sort_packed_own(packed);
-    TC_NO_UNROLL
-    for (int width = 1; width < Threads; width *= 2) {
-      tc_compare_packed<true, Threads>(packed, 2 * width - 1, (lane & width) != 0, words);
-      TC_NO_UNROLL
-      for (int mask = width / 2; mask > 0; mask /= 2)
-        tc_compare_packed<false, Threads>(packed, mask, (lane & mask) != 0, words);
-      tc_merge_packed_own(packed);
-    }
-    tc_meet(Threads); // `memory` may hold what was exchanged, or sorted, before
-    TC_UNROLL
-    for (int k = 0; k < Count; ++k)
-      words[tc_sort_slot(lane * Count + k)] = packed[k];
-    tc_meet(Threads);
-    TC_UNROLL
-    for (int k = 0; k < Count; ++k)
-      packed[k] = words[tc_sort_slot(tc_packed_place<Threads, Vector, Count>(lane, k))];
+    tc_sort_words<Threads, Vector>(packed, reinterpret_cast<unsigned *>(memory) +
+                                               row * tc_sort_pitch<Threads, Count>());
   }
   TC_UNROLL
   for (int k = 0; k < Count; ++k) {

@@ -16,7 +16,7 @@
 
 #include "tc_keys.h"
 #include "tc_radix_geometry.h"
-#include "tc_sort.h"
+#include "tc_sort_packed.h"
 
 /// The digit at bit `shift`.
 template <bool Descending, class T> TC_FN int tc_radix_digit(T x, int shift) {
@@ -395,46 +395,85 @@ template <bool Descending, class T> TC_FN auto tc_short_key(T x) {
 }
 template <class T> using tc_short_key_of = decltype(tc_order_key(T{}));
 
+/// Of a block.
 template <class T, int Kind> struct tc_short_memory {
-  static constexpr int pitch = tc_sort_pitch<tc_short_threads(Kind), tc_short_keys>();
-  tc_short_key_of<T> keys[tc_short_rows(Kind) * pitch];
-  unsigned short places[tc_short_rows(Kind) * pitch];
+  static constexpr int slots = tc_short_slots(Kind);
+  tc_short_key_of<T> keys[tc_short_rows(Kind) * slots];
+  unsigned short places[tc_short_rows(Kind) * slots];
 };
 
-/// A row of `length` elements, `Count` neighbours a thread. Behind its end stand the largest keys,
-/// and no element comes after them. Threads load and store what is beside each other.
+/// A row of `length` elements, `Count` neighbours a thread; `longest`: of the rows of the block.
+/// Behind its end stand the largest keys, and no element comes after them. Threads load and store
+/// what is beside each other.
 template <bool Descending, int Threads, int Count, class T, class Out, class Places, class Memory>
 TC_FN void tc_short_sort(const T *in, Out out, Places places, long long start, int length,
-                         Memory &memory) {
+                         int longest, Memory &memory) {
   using Key = tc_short_key_of<T>;
   const int lane = static_cast<int>(threadIdx.x) % Threads,
-            row = static_cast<int>(threadIdx.x) / Threads;
-  // As tc_row_sort cuts the memory.
-  Key *keys = memory.keys + row * tc_sort_pitch<Threads, Count>();
-  TC_UNROLL
-  for (int k = 0; k < Count; ++k) {
-    const int i = k * Threads + lane;
-    keys[tc_sort_slot(i)] = i < length ? tc_short_key<Descending>(in[start + i]) : ~Key(0);
-  }
-  tc_meet(Threads);
+            row = static_cast<int>(threadIdx.x) / Threads, last = length > 0 ? length - 1 : 0;
+  Key *keys = memory.keys + row * Memory::slots;
+  unsigned short *were = memory.places + row * Memory::slots;
   Key x[Count];
   unsigned short at[Count];
   TC_UNROLL
-  for (int k = 0; k < Count; ++k)
-    x[k] = keys[tc_sort_slot(lane * Count + k)];
-  tc_row_sort<false, true, Threads, tc_radix_threads / Threads>(
-      x, at, reinterpret_cast<unsigned char *>(memory.keys));
-  unsigned short *were = memory.places + row * tc_sort_pitch<Threads, Count>();
-  TC_BARRIER();
+  for (int k = 0; k < Count; ++k) {
+    const int i = k * Threads + lane;
+    x[k] = tc_short_key<Descending>(in[start + (i < length ? i : last)]);
+  }
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k) {
+    const int i = k * Threads + lane;
+    keys[tc_sort_next_slot<Threads>(lane, k)] = i < length ? x[k] : static_cast<Key>(~Key(0));
+  }
+  tc_meet(Threads);
+  TC_UNROLL
+  for (int k = 0; k < Count; ++k) {
+    x[k] = keys[tc_sort_own_slot<Count>(lane, k)];
+    at[k] = static_cast<unsigned short>(lane * Count + k);
+  }
+  if (lane * Count < length)
+    tc_sort_own<false, true>(x, at);
+  TC_NO_UNROLL
+  for (int width = 1; width < Threads && width * Count < longest; width *= 2)
+    tc_merge_lists<false, true, Threads, false>(width, x, at, keys, were, length);
+  tc_meet(Threads);
   TC_UNROLL
   for (int k = 0; k < Count; ++k)
-    were[tc_sort_slot(lane * Count + k)] = at[k];
+    were[tc_sort_own_slot<Count>(lane, k)] = at[k];
   tc_meet(Threads);
   TC_UNROLL
   for (int k = 0; k < Count; ++k) {
     const int i = k * Threads + lane;
     if (i < length) {
-      const int was = were[tc_sort_slot(i)];
+      const int was = were[tc_sort_next_slot<Threads>(lane, k)];
+      if constexpr (tc_radix_asked<Out>::value)
+        tc_radix_put(out, start + i, in[start + was]);
+      tc_radix_put(places, start + i, was);
+    }
+  }
+}
+
+/// The same of elements that fit a word with their places, a row a block.
+template <bool Descending, int Threads, class T, class Out, class Places>
+TC_FN void tc_short_sort_words(const T *in, Out out, Places places, long long start, int length,
+                               unsigned *words) {
+  const int lane = static_cast<int>(threadIdx.x);
+  unsigned x[tc_short_keys];
+  TC_UNROLL
+  for (int k = 0; k < tc_short_keys; ++k) {
+    const int i = tc_packed_place<Threads, 1, tc_short_keys>(lane, k);
+    x[k] = tc_pack_element<Descending>(in[start + (i < length ? i : length - 1)],
+                                       static_cast<unsigned>(i));
+  }
+  TC_UNROLL
+  for (int k = 0; k < tc_short_keys; ++k)
+    x[k] = tc_packed_place<Threads, 1, tc_short_keys>(lane, k) < length ? x[k] : ~0u;
+  tc_sort_words<Threads, 1>(x, words);
+  TC_UNROLL
+  for (int k = 0; k < tc_short_keys; ++k) {
+    const int i = tc_packed_place<Threads, 1, tc_short_keys>(lane, k);
+    if (i < length) {
+      const int was = static_cast<int>(x[k] >> 1 & 0x7fffu);
       if constexpr (tc_radix_asked<Out>::value)
         tc_radix_put(out, start + i, in[start + was]);
       tc_radix_put(places, start + i, was);
@@ -447,17 +486,34 @@ TC_FN void tc_short_sort(const T *in, Out out, Places places, long long start, i
 template <bool Descending, int Kind, class T, class Out, class Places>
 TC_FN void tc_short_rows_sort(const T *in, Out out, Places places, const tc_radix_rows &rows,
                               tc_short_memory<T, Kind> &memory) {
-  constexpr int threads = tc_short_threads(Kind);
+  constexpr int threads = tc_short_threads(Kind), keys = tc_short_keys;
   const long long row = static_cast<long long>(blockIdx.x) * tc_short_rows(Kind) +
                         static_cast<int>(threadIdx.x) / threads;
   const int all = static_cast<int>(rows.length), length = row < rows.parts ? all : 0;
   const long long start = row < rows.parts ? row * rows.length : 0;
-  if (all <= threads * tc_short_keys / 4)
-    tc_short_sort<Descending, threads, tc_short_keys / 4>(in, out, places, start, length, memory);
-  else if (all <= threads * tc_short_keys / 2)
-    tc_short_sort<Descending, threads, tc_short_keys / 2>(in, out, places, start, length, memory);
+  if (all <= threads * keys / 4)
+    tc_short_sort<Descending, threads, keys / 4>(in, out, places, start, length, all, memory);
+  else if (all <= threads * keys / 2)
+    tc_short_sort<Descending, threads, keys / 2>(in, out, places, start, length, all, memory);
   else
-    tc_short_sort<Descending, threads, tc_short_keys>(in, out, places, start, length, memory);
+    tc_short_sort<Descending, threads, keys>(in, out, places, start, length, all, memory);
+}
+/// A row a block, in shared memory that the launch sets.
+template <bool Descending, int Kind, class T, class Out, class Places>
+TC_FN void tc_short_rows_sort(const T *in, Out out, Places places, const tc_radix_rows &rows,
+                              unsigned char *memory) {
+  constexpr int threads = tc_short_threads(Kind), bytes = static_cast<int>(sizeof(T));
+  const int length = static_cast<int>(rows.length);
+  const long long start = static_cast<long long>(blockIdx.x) * length;
+  if constexpr (tc_short_packs(Kind, bytes)) {
+    tc_short_sort_words<Descending, threads>(in, out, places, start, length,
+                                             reinterpret_cast<unsigned *>(memory));
+  } else {
+    using block_memory = tc_short_memory<T, Kind>;
+    static_assert(sizeof(tc_short_key_of<T>) == (bytes <= 4 ? 4 : 8), "as tc_short_dynamic counts");
+    tc_short_sort<Descending, threads, tc_short_keys>(in, out, places, start, length, length,
+                                                      *reinterpret_cast<block_memory *>(memory));
+  }
 }
 /// The same by one thread for each block, which goes through its rows.
 template <bool Descending, int Kind, class T, class Out, class Places>

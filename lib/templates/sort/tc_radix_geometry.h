@@ -25,12 +25,35 @@ constexpr int tc_radix_scan_round =
 constexpr int tc_radix_few_parts = 128, tc_radix_parts_at_once = 16;
 
 // Rows whose length a launch finds to be short enough are sorted whole by threads of one block: as
-// few as hold them, up to tc_short_keys elements each. A kernel for each of three numbers of
-// threads, of which one runs, and none of the others above.
-constexpr int tc_short_kinds = 3, tc_short_keys = 16;
+// few as hold them, up to tc_short_keys elements each. A kernel for each number of threads, of
+// which one runs, and none of the others above.
+constexpr int tc_short_kinds = 5, tc_short_keys = 16;
 TC_CONSTEXPR int tc_short_threads(int kind) {
-  return kind == 0 ? 8 : kind == 1 ? 64 : tc_radix_threads;
+  return kind == 0 ? 8 : kind == 1 ? 64 : tc_radix_threads << (kind - 2);
 }
 /// Elements of the longest row.
 TC_CONSTEXPR int tc_short_length(int kind) { return tc_short_threads(kind) * tc_short_keys; }
-TC_CONSTEXPR int tc_short_rows(int kind) { return tc_radix_threads / tc_short_threads(kind); }
+TC_CONSTEXPR int tc_short_block(int kind) {
+  return kind <= 2 ? tc_radix_threads : tc_short_threads(kind);
+}
+TC_CONSTEXPR int tc_short_rows(int kind) { return tc_short_block(kind) / tc_short_threads(kind); }
+/// Whether a row of elements of so many bytes is sorted as words of an element and its place.
+TC_CONSTEXPR bool tc_short_packs(int kind, int bytes) { return kind > 2 && bytes <= 2; }
+/// Of a row, in elements: what tc_sort_slot counts.
+TC_CONSTEXPR int tc_short_slots(int kind) {
+  return tc_short_length(kind) + (tc_short_length(kind) - 1) / 32;
+}
+/// Bytes of shared memory that a launch sets: keys, and places of 16 bits.
+TC_CONSTEXPR int tc_short_dynamic(int kind, int bytes) {
+  return kind <= 2                     ? 0
+         : tc_short_packs(kind, bytes) ? 4 * tc_short_slots(kind)
+                                       : ((bytes <= 4 ? 4 : 8) + 2) * tc_short_slots(kind);
+}
+/// How many kinds there are for elements of so many bytes, where a block may have so much shared
+/// memory: 1024 threads have too few registers for 64-bit keys.
+TC_CONSTEXPR int tc_short_kinds_of(int bytes, int shared_bytes) {
+  int kinds = bytes <= 4 ? tc_short_kinds : tc_short_kinds - 1;
+  while (tc_short_dynamic(kinds - 1, bytes) > shared_bytes)
+    --kinds;
+  return kinds;
+}
