@@ -167,13 +167,17 @@ private:
                               : call_.values   ? "out1"
                                                : "out0") +
                              ", problem";
+    // Of keys of 64 bits ptxas spills some, to have a block more, unless it is told otherwise.
     const int dynamic = tc_short_dynamic(kind, bytes);
     kernel.cuda.shared_bytes = Expr(dynamic);
     variant(kernel.cuda, built, "tc_short_rows_sort" + call,
             dynamic > 0 ? std::string(kDynamicMemory)
                         : "tc_short_memory<" + std::string(storage_type(dtype_)) + ", " +
                               std::to_string(kind) + ">",
-            tc_short_block(kind));
+            tc_short_block(kind),
+            bytes <= 4  ? 0
+            : kind <= 2 ? 2
+                        : 1);
     variant(kernel.serial, built, "tc_short_rows_sort_alone" + call, "", 1);
     kernel.cuda.grid[0] = kernel.serial.grid[0] =
         symbolic::ceil_div(cut_.rows, Expr(tc_short_rows(kind))) * is_this;
