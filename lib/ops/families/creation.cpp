@@ -272,7 +272,8 @@ Argument arange_over(GraphBuilder &builder, const Call &call, Argument start, Ar
                 "use a step that is known to be above 0, or below");
     const bool rises = signs.low > 0;
     const Expr span = rises ? integer(end) - integer(start) : integer(start) - integer(end);
-    const Expr length = symbolic::ceil_div(span, rises ? stride : Expr(0) - stride);
+    const Expr length = symbolic::simplify(
+        symbolic::ceil_div(span, rises ? stride : Expr(0) - stride), call.ranges());
     if (length.is_integer() && length.value() < 0)
       call.fail("TSC-O034", "aten.arange: no step leads from start to end",
                 "swap them, or negate the step");

@@ -199,17 +199,21 @@ std::optional<Expr> equal_length(const GraphBuilder &builder, const Call &call) 
     return std::nullopt;
   const Node &node = builder.graph().node(ref->id);
   const auto number = [&node](std::string_view name) {
-    for (const auto &[key, value] : node.kwargs)
+    for (const auto &[key, value] : node.kwargs) {
       if (const auto *found = std::get_if<int64_t>(&value.value); key == name && found != nullptr)
-        return *found;
-    return int64_t{-1};
+        return Expr(*found);
+      if (const auto *size = std::get_if<Expr>(&value.value); key == name && size != nullptr)
+        return *size;
+    }
+    return Expr(-1);
   };
-  const int64_t step = number("step");
-  const Expr bags = call.tensor("offsets").layout.sizes[0];
-  if (node.target != "prims.iota.default" || number("start") != 0 || step < 1 ||
-      bags * Expr(step) != call.tensor("indices").layout.sizes[0])
+  const symbolic::Ranges &ranges = builder.ranges();
+  const Expr step = number("step"), bags = call.tensor("offsets").layout.sizes[0],
+             left = call.tensor("indices").layout.sizes[0] - bags * step;
+  if (node.target != "prims.iota.default" || !number("start").is_integer(0) ||
+      symbolic::bounds(step, ranges).low < 1 || !symbolic::simplify(left, ranges).is_integer(0))
     return std::nullopt;
-  return Expr(step);
+  return step;
 }
 
 /// The results of bags of `length` indices each: a reduction of rows that an index picks.
