@@ -141,8 +141,9 @@ int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) 
 }
 
 /// Runs a thread, `wanted` of them if that leaves every multiprocessor four blocks.
-int steps_that_fill(Expr runs, int block, int wanted, const target::Target &target) {
-  const auto count = runs.as_integer();
+int steps_that_fill(const ir::Module &module, Expr runs, int block, int wanted,
+                    const target::Target &target) {
+  const std::optional<int64_t> count = likely(module, runs);
   int steps = wanted;
   while (steps > 1 && (!count || *count < int64_t{4} * target.multiprocessors * block * steps))
     steps /= 2;
@@ -195,8 +196,9 @@ void plan_flat(const Request &request, KernelPlan &plan) {
         return value.op == Op::set_indirect ||
                (value.op == Op::store && value.mode != ir::StoreMode::plain);
       });
-  const bool loads_several = walk.vector == 1 && steps_that_fill(plan.graph.elements(), kFlatBlock,
-                                                                 kRunsInFlight, target) > 1;
+  const bool loads_several =
+      walk.vector == 1 &&
+      steps_that_fill(module, plan.graph.elements(), kFlatBlock, kRunsInFlight, target) > 1;
   if (waits || loads_several)
     preload_single(plan, walk.vector);
   if (walk.vector > 1)
@@ -352,7 +354,7 @@ void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wa
   const PlanChoice chosen = request.chosen();
   walk.block = chosen.block != 0 ? chosen.block : kFlatBlock;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  walk.steps = steps_that_fill(runs, walk.block, wanted, target);
+  walk.steps = steps_that_fill(module, runs, walk.block, wanted, target);
   if (like) {
     const FlatWalk &model = std::get<FlatWalk>(*like);
     walk.steps = model.steps * model.vector / walk.vector;

@@ -65,6 +65,20 @@ int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
   return static_cast<int64_t>(16 / narrowest);
 }
 
+/// Elements of the runs that launches are to check for: the most, up to `checked.of`, that the
+/// likely sizes allow, or as many as are checked where these allow none (of more than `narrow`).
+int64_t likely_run(const ir::Module &module, const Divisibility &checked, int64_t narrow) {
+  int64_t of = checked.of;
+  for (const Expr size : checked.sizes) {
+    const std::optional<int64_t> number = likely(module, size);
+    if (!number)
+      return checked.of;
+    while (*number % of != 0)
+      of /= 2;
+  }
+  return of > narrow ? of : checked.of;
+}
+
 /// Parts that look back: the last of a row may be shorter than the others. These get a path without
 /// guards, if that makes vectors of their accesses.
 std::optional<KernelPlan> plan_whole_parts(const Request &request) {
@@ -114,6 +128,8 @@ std::optional<KernelPlan> plan_columns_by_sizes(const Request &request, const Ke
       request.given ? *request.given : build_kernel_graph(request.module, request.group, {});
   wide.checked =
       sizes_to_check(plain.graph, directions, longest_run(request.module, plain.graph, directions));
+  if (const int64_t of = likely_run(request.module, wide.checked, 1); of != wide.checked.of)
+    wide.checked = sizes_to_check(plain.graph, directions, of);
   if (wide.checked.sizes.empty() ||
       !plan_wide_columns(request.module, request.group, wide, request.target, request.choice))
     return std::nullopt;
@@ -163,6 +179,8 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
     if (!request.checked.sizes.empty())
       break;
   }
+  if (const int64_t of = likely_run(module, request.checked, narrow); of != request.checked.of)
+    request.checked = sizes_to_check(plain.graph, directions, of);
   if (request.checked.sizes.empty())
     return plain;
   KernelPlan aligned = make_plan(request);
