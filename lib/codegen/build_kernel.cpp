@@ -75,6 +75,37 @@ void check_sorts(const KernelGraph &graph) {
       check(value.symbol);
 }
 
+/// What tc_quotient multiplies by instead of dividing by `divisor`: 0 where positions, of `count`
+/// elements, may not fit.
+Expr inverse_of(Expr divisor, Expr count) {
+  constexpr int64_t kOne = int64_t{1} << 62, kMost = int64_t{1} << 30; // runs may go past the end
+  const Expr fits = Expr(1) - symbolic::minimum(Expr(1), symbolic::floor_div(count, Expr(kMost)));
+  return (symbolic::floor_div(Expr(kOne), symbolic::maximum(Expr(1), divisor)) + Expr(1)) * fits;
+}
+
+/// Sizes of symbols that a kernel divides its positions of 64 bits by, and their inverses.
+void add_inverses(const KernelPlan &plan, const std::vector<PrecomputedSize> &computed,
+                  std::vector<std::pair<Expr, Expr>> &result) {
+  if (!plan.wide_index)
+    return;
+  const KernelGraph &graph = plan.graph;
+  symbolic::Substitution values;
+  for (const PrecomputedSize &size : computed)
+    values.emplace(size.symbol, size.value);
+  const auto add = [&](const std::vector<Expr> &sizes, Expr count) {
+    if (graph.varies_by_row(count))
+      return;
+    for (size_t i = 1; i < sizes.size(); ++i)
+      if (!sizes[i].is_integer() &&
+          std::none_of(result.begin(), result.end(),
+                       [&](const auto &known) { return known.first == sizes[i]; }))
+        result.emplace_back(sizes[i], inverse_of(symbolic::substitute(sizes[i], values),
+                                                 symbolic::substitute(count, values)));
+  };
+  add(graph.row_sizes, graph.rows());
+  add(graph.element_sizes, graph.elements());
+}
+
 /// Pointers in the order of their first use, inputs before outputs; sizes in name order, then what
 /// the launch checks.
 Parameters find_parameters(const ir::Module &module, const scheduler::Group &group,
@@ -130,8 +161,9 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     const symbolic::Interval interval = symbolic::bounds(value, module.ranges);
     parameters.list.push_back({program::KernelParameter::Kind::size, name, DType::i64, true});
     parameters.sizes.push_back(value);
-    parameters.narrow.push_back(name != kMisaligned && name != kCheck && interval.low >= -kLimit &&
-                                interval.high <= kLimit);
+    const bool is_inverse = name.rfind(kInverse, 0) == 0;
+    parameters.narrow.push_back(name != kMisaligned && name != kCheck && !is_inverse &&
+                                interval.low >= -kLimit && interval.high <= kLimit);
   };
   std::set<Expr, symbolic::ExprLess> sizes;
   for (const KernelPlan *plan :
@@ -142,6 +174,14 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     const auto found = std::find_if(computed.begin(), computed.end(),
                                     [&](const auto &entry) { return entry.symbol == size; });
     push_size(size.spelling(), found == computed.end() ? size : found->value);
+  }
+  std::vector<std::pair<Expr, Expr>> inverses;
+  for (const KernelPlan *plan : {&cuda, static_cast<const KernelPlan *>(cuda.otherwise.get())})
+    if (plan)
+      add_inverses(*plan, computed, inverses);
+  for (const auto &[size, inverse] : inverses) {
+    parameters.inverses.emplace_back(size, kInverse + std::to_string(parameters.inverses.size()));
+    push_size(parameters.inverses.back().second, inverse);
   }
   if (!parameters.checks.empty())
     push_size(kCheck, number_of_check());

@@ -44,6 +44,7 @@ constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
 constexpr double kQuotientOfSymbols = 20,
                  kWideQuotientOfSymbols = 100; // by one that a launch brings
+constexpr double kQuotientByInverse = 6;       // of a position, by a symbol whose inverse it brings
 constexpr double kQuick = 2;                   // of KernelPlan::quick
 constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
 constexpr double kRowThread = 30, kToNeighbour = 3;
@@ -72,6 +73,7 @@ public:
         quotient_(!divides_by_symbols ? kQuotient
                   : plan.wide_index   ? kWideQuotientOfSymbols
                                       : kQuotientOfSymbols),
+        place_quotient_(divides_by_symbols && plan.wide_index ? kQuotientByInverse : quotient_),
         rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
         elements_(graph_.varies_by_row(graph_.elements())
                       ? static_cast<double>(longest_row(graph_).value_or(0))
@@ -147,6 +149,7 @@ private:
   const KernelGraph &graph_;
   const target::Target &target_;
   double quotient_;
+  double place_quotient_; // of the place of a row or an element
   double rows_, elements_;
   int vector_;
   double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
@@ -484,7 +487,8 @@ private:
     if (std::holds_alternative<TileWalk>(plan_.walk))
       instructions_ += kTileRun * runs;
     if (std::holds_alternative<FlatWalk>(plan_.walk) && graph_.element_variables.size() > 1)
-      instructions_ += 2 * quotient_ * static_cast<double>(graph_.element_variables.size() - 1) *
+      instructions_ += 2 * place_quotient_ *
+                       static_cast<double>(graph_.element_variables.size() - 1) *
                        runs; // which element a run starts with
     for (const PhasePlan &phase : plan_.phases) {
       for (const ValueId id : phase.row_values)
@@ -532,7 +536,7 @@ private:
     instructions_ *= std::ceil(elements_ / threads) * threads / elements_;
     instructions_ += groups * threads * rows * of_row_thread(threads);
     if (quotient_ != kQuotient && graph_.element_variables.size() > 1) // where an element is
-      instructions_ += groups * elements_ * 2 * quotient_ *
+      instructions_ += groups * elements_ * 2 * place_quotient_ *
                        static_cast<double>(graph_.element_variables.size() - 1);
   }
 
@@ -540,7 +544,8 @@ private:
   /// lies, and what threads that share a row tell one another.
   double of_row_thread(int threads) const {
     const size_t loops = graph_.row_variables.size();
-    double count = kRowThread + (loops > 1 ? 2 * quotient_ * static_cast<double>(loops - 1) : 0);
+    double count =
+        kRowThread + (loops > 1 ? 2 * place_quotient_ * static_cast<double>(loops - 1) : 0);
     for (const Value &value : graph_.values)
       if (value.op == Op::reduction || value.op == Op::scan)
         count += kToNeighbour * std::log2(threads);

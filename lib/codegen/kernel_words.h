@@ -20,12 +20,13 @@ inline constexpr symbolic::SymbolSort kKernelSorts[] = {
 
 /// Words with a number behind them: values (t), vectors of them (v), tiles (w), what is stored in
 /// one go (y; s in a kernel without sizes), running values (a, c), elements that one of them takes
-/// together (g), positions of sorted elements (p), parameters (in, out, n) and parts of a launch.
+/// together (g), positions of sorted elements (p), parameters (in, out, n, inverse) and parts of a
+/// launch.
 inline constexpr std::string_view kNumberedWords[] = {
-    "t",    "v",   "w",      "y",          "a",
-    "c",    "g",   "p",      "in",         "out",
-    "n",    "end", "blocks", "serial_end", "serial_blocks",
-    "part", "told"};
+    "t",    "v",    "w",      "y",          "a",
+    "c",    "g",    "p",      "in",         "out",
+    "n",    "end",  "blocks", "serial_end", "serial_blocks",
+    "part", "told", "inverse"};
 /// Words alone. `row`, `column`, `term` and `j` are those of the symbols that are spelled so.
 inline constexpr std::string_view kWords[] = {
     "across", "aligned", "at",       "block",   "check",  "copied",  "counted",    "deep",

@@ -8,6 +8,7 @@ namespace tsc::codegen {
 
 /// The size parameter of a kernel with two paths: 0 where the launch found its sizes aligned.
 inline constexpr const char *kMisaligned = "misaligned";
+inline constexpr const char *kInverse = "inverse"; // with a number behind it
 
 /// Of a kernel with run-time indices: where it notes that one is out of range, and what it notes.
 inline constexpr const char *kFailure = "failure", *kCheck = "check";
@@ -23,6 +24,8 @@ struct Parameters {
   std::vector<bool> narrow;                   // size parameters that fit into 32 bits
   std::vector<bool> restricted;               // pointers: no other pointer sees this memory
   std::vector<uint32_t> checks;               // what the kernel notes is kCheck + its place here
+  /// Sizes that positions are divided by, and the size parameters by which tc_quotient does it.
+  std::vector<std::pair<Expr, std::string>> inverses;
   const std::string &name_of(BufferId storage) const;
   /// The kernel writes it through no pointer.
   bool only_read(BufferId storage) const;

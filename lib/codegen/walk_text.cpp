@@ -16,6 +16,8 @@ std::string WalkText::as_index(const std::string &text) const {
 
 void WalkText::decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
                          const std::string &flat, const std::vector<bool> &used) {
+  if (decompose_by_inverses(variables, sizes, flat, used))
+    return;
   Expr inner = 1;
   for (size_t i = variables.size(); i-- > 0;) {
     std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
@@ -25,6 +27,39 @@ void WalkText::decompose(std::span<const Expr> variables, std::span<const Expr> 
       line("const " + index_ + " " + variables[i].spelling() + " = " + value + ";");
     inner = inner * sizes[i];
   }
+}
+
+bool WalkText::decompose_by_inverses(std::span<const Expr> variables, std::span<const Expr> sizes,
+                                     const std::string &flat, const std::vector<bool> &used) {
+  const auto inverse = [&](Expr size) {
+    const auto found = std::find_if(parameters_.inverses.begin(), parameters_.inverses.end(),
+                                    [&](const auto &one) { return one.first == size; });
+    return found == parameters_.inverses.end() ? "" : found->second;
+  };
+  if (serial_ || !plan_.wide_index || sizes.size() < 2 ||
+      std::none_of(sizes.begin() + 1, sizes.end(),
+                   [&](Expr size) { return !inverse(size).empty(); }))
+    return false;
+  const auto is_used = [&](size_t i) { return used.empty() || used[i]; };
+  std::string rest = flat; // where the loops up to i are
+  for (size_t i = variables.size() - 1; i > 0; --i) {
+    size_t outer = 0; // loops further out that are asked for
+    for (size_t k = 0; k < i; ++k)
+      outer += is_used(k);
+    if (!is_used(i) && outer == 0)
+      return true;
+    const std::string name = variables[i].spelling(), by = inverse(sizes[i]),
+                      beyond = i == 1 ? variables[0].spelling() : name + "_beyond";
+    line("const " + index_ + " " + beyond + " = " +
+         (by.empty() ? quotient(rest, sizes[i])
+                     : "tc_quotient(" + rest + ", " + size_text(sizes[i]) + ", " + by + ")") +
+         ";");
+    if (is_used(i))
+      line("const " + index_ + " " + name + " = " + rest + " - " + beyond + " * " +
+           factor(sizes[i]) + ";");
+    rest = beyond;
+  }
+  return true;
 }
 
 std::string WalkText::quotient(const std::string &text, Expr divisor) const {
@@ -286,10 +321,11 @@ int WalkText::open_ahead_pieces(const Position &position) {
 }
 
 bool WalkText::loads_last_run(int64_t at_once) const {
-  constexpr int64_t kIterations = 4; // of a thread, all whole but one
+  constexpr int64_t kLoads = 2; // for each that is wanted, at most
   const std::optional<int64_t> elements = likely_row(module_, graph_);
   return !plan_.origin && elements && !graph_.elements().is_integer() &&
-         !graph_.varies_by_row(graph_.elements()) && *elements >= kIterations * at_once;
+         !graph_.varies_by_row(graph_.elements()) &&
+         (*elements + at_once - 1) / at_once * at_once <= kLoads * *elements;
 }
 
 int WalkText::open_ahead(const Position &position, bool stores, bool loads) {

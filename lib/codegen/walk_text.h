@@ -36,6 +36,9 @@ protected:
   /// is a name, or the only variable's value.
   void decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
                  const std::string &flat, const std::vector<bool> &used = {});
+  /// The same where sizes are symbols whose inverses the launch brings; false if none is.
+  bool decompose_by_inverses(std::span<const Expr> variables, std::span<const Expr> sizes,
+                             const std::string &flat, const std::vector<bool> &used);
   std::string quotient(const std::string &text, Expr divisor) const;
   std::string remainder(const std::string &text, Expr divisor) const;
   std::string factor(Expr e) const;
@@ -76,8 +79,8 @@ protected:
   /// Whether loads of what lies past the end of a loop of symbolic length may be of its last run
   /// instead: a condition of 64 bits for each keeps ptxas from having all of them under way
   /// (columns of any number of floats: 136 us, 76 without; of a number that is known, conditions
-  /// cost no more than loads that are not wanted). `at_once`: elements of an iteration; few of them
-  /// are not whole.
+  /// cost no more than loads that are not wanted). `at_once`: elements of an iteration. What is
+  /// loaded in vain comes from the first-level cache, the last run being wanted by the same thread.
   bool loads_last_run(int64_t at_once) const;
   /// open_ahead where threads stay at their places in the pieces of the row (RowWalk::pieces).
   int open_ahead_pieces(const Position &position);

@@ -29,6 +29,7 @@ struct Case {
   std::string results;
   std::vector<std::vector<int64_t>> others; // sizes that it is run with, too
   bool has_own = true;                      // kernels for likely sizes
+  std::string says;                         // a kernel's plan or text
 };
 
 std::vector<Case> cases() {
@@ -57,7 +58,48 @@ std::vector<Case> cases() {
           {"name": "y", "op": "call_function", "target": "aten.sub.Tensor",
            "args": [{"node": "x"}, {"node": "a"}]},)",
        R"({"node": "a"}, {"node": "y"})",
-       {{12, 7, 5}, {2, 9, 1031}, {30011, 2, 3}}},
+       {{12, 7, 5}, {2, 9, 1031}, {30011, 2, 3}},
+       false},
+      {"a number a row, whose place the launch's inverse says",
+       {40013, 77},
+       {{"x", "int32", {0, 1}}, {"b", "int32", {0}}},
+       R"({"name": "c", "op": "call_function", "target": "aten.unsqueeze.default",
+           "args": [{"node": "b"}, 1]},
+          {"name": "y", "op": "call_function", "target": "aten.sub.Tensor",
+           "args": [{"node": "x"}, {"node": "c"}]},)",
+       R"({"node": "y"})",
+       {{1, 1}, {7, 16}, {3, 1001}, {1000, 1}},
+       false,
+       "tc_quotient(e, s1, inverse0)"},
+      {"columns whose likely number two divides, and four does not",
+       {30011, 14},
+       {{"x", "int16", {0, 1}}},
+       R"({"name": "y", "op": "call_function", "target": "aten.amax.default",
+           "args": [{"node": "x"}, [0]]},)",
+       R"({"node": "y"})",
+       {{12, 16}, {301, 7}, {1, 2}},
+       false,
+       "4-byte accesses where s1 is a multiple of 2"},
+      {"runs of as many elements as the likely size allows",
+       {300, 3002},
+       {{"x", "int16", {0, 1}}},
+       R"({"name": "a", "op": "call_function", "target": "aten.slice.Tensor",
+           "args": [{"node": "x"}, 0, 1, 9223372036854775807]},
+          {"name": "y", "op": "call_function", "target": "aten.neg.default",
+           "args": [{"node": "a"}]},)",
+       R"({"node": "y"})",
+       {{12, 16}, {31, 7}, {2, 2}},
+       false,
+       "runs of 2 elements a thread, 4-byte accesses where s1 is a multiple of 2"},
+      {"columns of few elements, all of which a thread has under way",
+       {14, 300007},
+       {{"x", "int32", {0, 1}}},
+       R"({"name": "y", "op": "call_function", "target": "aten.amax.default",
+           "args": [{"node": "x"}, [0]]},)",
+       R"({"node": "y"})",
+       {{1, 30}, {8, 7}, {9, 2}},
+       false,
+       "k + u * 1 < s0 ? k + u * 1 : s0 - 1"},
       {"long rows, which do with any sizes",
        {16, 4096},
        {{"x", "int32", {0, 1}}},
@@ -120,13 +162,16 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
   for (const Case &test : cases()) {
     const driver::Compilation compilation = compile(test);
     INFO(test.name);
-    bool has_own = false;
+    bool has_own = false, says = test.says.empty();
     for (const program::Kernel &kernel : compilation.program.kernels) {
       INFO(kernel.plan);
       CHECK(kernel.estimate.is_known); // at likely sizes
       has_own = has_own || kernel.plan.find("; where s") != std::string::npos;
+      says = says || kernel.plan.find(test.says) != std::string::npos ||
+             kernel.cuda.text.find(test.says) != std::string::npos;
     }
     CHECK(has_own == test.has_own);
+    CHECK(says);
     check(test, compilation, test.likely, ways);
     for (const std::vector<int64_t> &sizes : test.others)
       check(test, compilation, sizes, ways);

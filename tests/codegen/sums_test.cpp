@@ -36,6 +36,28 @@ TEST_CASE("long sums keep what roundings lose, and infinities and NaN as they ar
   CHECK(static_cast<double>(beyond) == infinity);
 }
 
+TEST_CASE("quotients by the inverse that a launch gives are those of divisions") {
+  constexpr long long kMost = (1ll << 31) - 1, kOne = 1ll << 62;
+  long long wrong = 0;
+  const auto check = [&](long long divisor) {
+    const long long inverse = kOne / divisor + 1;
+    for (long long multiple = 0; multiple <= kMost; multiple += divisor * (kMost / divisor / 7 + 1))
+      for (long long n = multiple - 1; n <= multiple + 1; ++n)
+        if (n >= 0 && n <= kMost)
+          wrong += tc_quotient(n, divisor, inverse) != n / divisor;
+    wrong += tc_quotient(kMost, divisor, inverse) != kMost / divisor;
+  };
+  for (long long divisor = 1; divisor < 5000; ++divisor)
+    check(divisor);
+  for (int bit = 1; bit < 31; ++bit)
+    for (long long near = -2; near <= 2; ++near)
+      if ((1ll << bit) + near > 0)
+        check((1ll << bit) + near);
+  check(kMost);
+  CHECK(wrong == 0);
+  CHECK(tc_quotient(1ll << 40, 3, 0) == (1ll << 40) / 3); // what does not fit is divided
+}
+
 TEST_CASE("ordered comparisons and signs of NaN are false and 0") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK_FALSE((tc_ge(nan, 0.0f) || tc_gt(nan, 0.0f) || tc_le(nan, 0.0f) || tc_lt(nan, 0.0f)));
