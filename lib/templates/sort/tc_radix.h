@@ -413,19 +413,23 @@ TC_FN void tc_short_sort(const T *in, Out out, Places places, long long start, i
             row = static_cast<int>(threadIdx.x) / Threads, last = length > 0 ? length - 1 : 0;
   Key *keys = memory.keys + row * Memory::slots;
   unsigned short *were = memory.places + row * Memory::slots;
-  Key x[Count];
-  unsigned short at[Count];
-  TC_UNROLL
-  for (int k = 0; k < Count; ++k) {
-    const int i = k * Threads + lane;
-    x[k] = tc_short_key<Descending>(in[start + (i < length ? i : last)]);
-  }
-  TC_UNROLL
-  for (int k = 0; k < Count; ++k) {
-    const int i = k * Threads + lane;
-    keys[tc_sort_next_slot<Threads>(lane, k)] = i < length ? x[k] : static_cast<Key>(~Key(0));
+  constexpr int together = Count * sizeof(Key) > 64 ? Count / 2 : Count; // loads under way
+  TC_NO_UNROLL
+  for (int first = 0; first < Count; first += together) {
+    Key loaded[together];
+    TC_UNROLL
+    for (int k = 0; k < together; ++k) {
+      const int i = (first + k) * Threads + lane;
+      loaded[k] = tc_short_key<Descending>(in[start + (i < length ? i : last)]);
+    }
+    TC_UNROLL
+    for (int k = 0; k < together; ++k)
+      keys[tc_sort_next_slot<Threads>(lane, first + k)] =
+          (first + k) * Threads + lane < length ? loaded[k] : static_cast<Key>(~Key(0));
   }
   tc_meet(Threads);
+  Key x[Count];
+  unsigned short at[Count];
   TC_UNROLL
   for (int k = 0; k < Count; ++k) {
     x[k] = keys[tc_sort_own_slot<Count>(lane, k)];
