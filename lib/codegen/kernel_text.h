@@ -292,8 +292,13 @@ protected:
     return is_variable(divisor) ? divisor + "_inverse" : "1.0f / " + divisor;
   }
   void define_inverse(ValueId id) {
+    const auto is_divisor = [&](ValueId divisor) {
+      while (divisor != id && aliased(divisor))
+        divisor = graph_[divisor].args[0];
+      return divisor == id;
+    };
     for (ValueId user = id + 1; user < graph_.values.size(); ++user)
-      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) && is_variable(use(id)) &&
+      if (divides_by_row(user) && is_divisor(graph_[user].args[1]) && is_variable(use(id)) &&
           inverses_.insert(use(id)).second)
         line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
   }
