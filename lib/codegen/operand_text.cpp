@@ -167,13 +167,12 @@ private:
     if (!first || !second)
       return "";
     const std::string type = std::string(storage_type(dtype)) + "{}, ";
-    std::string x = pair_of_integers(first->integer, second->integer, type, dtype);
-    if (x.empty() || first->more != second->more)
+    if (first->more != second->more)
       return "";
-    if (first->more != 0) {
-      const std::string more = std::to_string(first->more) + ".0f";
-      x = "tc_pair_add(" + type + x + ", tc_pack(" + type + more + ", " + more + "))";
-    }
+    const std::string x =
+        pair_of_integers(first->integer, second->integer, type, dtype, first->more);
+    if (x.empty())
+      return "";
     return "tc_pair_fma(" + type + x + ", " + pair(first->factor, second->factor, dtype) + ", " +
            pair(first->summand, second->summand, dtype) + ")";
   }
@@ -283,11 +282,12 @@ private:
   }
   /// Two integers of one word as a pair: what takes fewer instructions than one after the other;
   /// "": nothing does.
-  std::string pair_of_integers(ValueId a, ValueId b, const std::string &type, DType dtype) const {
+  std::string pair_of_integers(ValueId a, ValueId b, const std::string &type, DType dtype,
+                               int64_t more = 0) const {
     constexpr int kNibbles = 8, kBytes = 4; // of a word
     const auto said = [&](const char *how, int first, int second, const std::string &vector) {
-      return how + std::string("<") + std::to_string(first) + ", " + std::to_string(second) + ">(" +
-             type + vector + ")";
+      return how + std::string("<") + std::to_string(first) + ", " + std::to_string(second) +
+             (more != 0 ? ", " + std::to_string(more) : "") + ">(" + type + vector + ")";
     };
     const auto first = nibble_of(a), second = nibble_of(b);
     if (first && second && first->first == second->first &&

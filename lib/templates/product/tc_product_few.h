@@ -98,9 +98,22 @@ template <class T> TC_FN unsigned tc_pair_mul(T, unsigned a, unsigned b) {
 /// Integers below 128 (1024): digits of a number of which one is the last digit's unit.
 TC_FN unsigned tc_pair_units(tc_bf16) { return 0x43004300u; }
 TC_FN unsigned tc_pair_units(tc_f16) { return 0x64006400u; }
-/// Two numbers less their units.
-template <class T> TC_FN unsigned tc_pair_digits(T, unsigned digits) {
-  return tc_pair_fma(T{}, digits, tc_pair_one(T{}), tc_pair_units(T{}) ^ tc_pair_signs);
+TC_CONSTEXPR int tc_pair_unit(tc_bf16) { return 128; }
+TC_CONSTEXPR int tc_pair_unit(tc_f16) { return 1024; }
+/// The bits of a negative integer that has no more digits than the type.
+TC_CONSTEXPR unsigned tc_negative_bits(int x, int digits, int bias) {
+  int exponent = 0;
+  while (-x >> exponent > 1)
+    ++exponent;
+  return 0x8000u | static_cast<unsigned>((bias + exponent) << digits) |
+         (static_cast<unsigned>(-x) << (digits - exponent) & ((1u << digits) - 1));
+}
+TC_CONSTEXPR unsigned tc_pair_integer(tc_bf16, int x) { return tc_negative_bits(x, 7, 127); }
+TC_CONSTEXPR unsigned tc_pair_integer(tc_f16, int x) { return tc_negative_bits(x, 10, 15); }
+/// Two numbers less their units, and `More` more, an integer of few bits: all of it is exact.
+template <int More = 0, class T> TC_FN unsigned tc_pair_digits(T, unsigned digits) {
+  constexpr unsigned more = tc_pair_integer(T{}, More - tc_pair_unit(T{}));
+  return tc_pair_fma(T{}, digits, tc_pair_one(T{}), more | more << 16);
 }
 template <class T> TC_FN unsigned tc_small_pair(T, unsigned a, unsigned b) {
   return tc_pair_digits(T{}, a | b << 16 | tc_pair_units(T{}));
@@ -128,14 +141,15 @@ TC_FN unsigned tc_byte_pair(tc_f16, const tc_vec<signed char, N> &run) { // 128 
       tc_pair_one(tc_f16{}), 0xe480e480u);
 }
 /// Numbers of 4 bits, P and Q, of one word. A shift and a mask take two that are 16 bits apart:
-/// eight neighbours are that four times, and put in order.
-template <int P, int Q, class T, class E, int N>
+/// eight neighbours are that four times, and put in order. `More` is added to each.
+template <int P, int Q, int More = 0, class T, class E, int N>
 TC_FN unsigned tc_nibble_pair(T, const tc_vec<E, N> &run) {
   const unsigned word = tc_word_of<P / 8>(run);
   const auto apart = [&](int i) { return (word >> i % 4 * 4 & 0x000f000fu) | tc_pair_units(T{}); };
   constexpr unsigned half = 0x10u, next = 0x22u;
   constexpr unsigned order = half + P % 8 / 4 * next + ((half + Q % 8 / 4 * next + 0x44u) << 8);
-  return tc_pair_digits(T{}, __byte_perm(apart(P), apart(Q), order));
+  constexpr bool ordered = Q == P + 4 && P % 8 < 4;
+  return tc_pair_digits<More>(T{}, ordered ? apart(P) : __byte_perm(apart(P), apart(Q), order));
 }
 #endif
 
@@ -414,7 +428,8 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
     }
     tc_async_wait<depth - 1>();
     __syncwarp();
-    const bool inside = term_of(i) < terms;
+    constexpr bool whole = Tile::terms % (Tile::down * step) == 0; // steps, of all warps
+    const bool inside = whole || term_of(i) < terms;
     // The lane's row and the first word of its run; the words of a run are in one line.
     const int first =
         ((turn * Tile::down + own_step) * step + (Right::paired ? 0 : lane % 4 * run)) / 8;
