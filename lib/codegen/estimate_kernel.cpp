@@ -1,4 +1,5 @@
 #include "codegen/estimate_kernel.h"
+#include "codegen/expression.h"
 
 #include "scheduler/cost.h"
 
@@ -272,11 +273,18 @@ private:
       times *= pieces;
     }
     const auto [groups, groups_apart] = groups_of_warp(value);
+    const bool is_split = has_split_sectors(value);
     const auto touched = [&, groups = groups, groups_apart = groups_apart](double unit) {
       const double least = std::max(1.0, bytes / unit), lanes = kWarp / groups;
       double of_group =
           std::clamp(lanes * std::max(apart, apart == 0 ? 0 : bytes) / unit, least, lanes * least);
-      if (groups > 1 && apart != 0 && std::fmod(groups_apart, unit) != 0) // they start anywhere
+      if (is_split && apart != 0) // they start at multiples of what they have in common with it
+        of_group = std::min((lanes * std::max(apart, bytes) + unit -
+                             std::gcd(static_cast<int>(lanes * apart), static_cast<int>(unit))) /
+                                unit,
+                            lanes * least);
+      else if (groups > 1 && apart != 0 &&
+               std::fmod(groups_apart, unit) != 0) // they start anywhere
         of_group = std::min(of_group + 1 - size_of(value) / unit, lanes * least);
       const double of_all = of_group * std::clamp(groups * groups_apart / unit, 1.0, groups);
       const double all_apart = groups * std::max(groups_apart, bytes);
@@ -376,7 +384,8 @@ private:
     const Value &value = graph_[id];
     const bool single = value.op == Op::load && value.args.empty() && value.guard == ir::kNone &&
                         (plan_.tiled.empty() || !plan_.tiled[id]) &&
-                        (std::holds_alternative<FlatWalk>(plan_.walk) || has_few_columns()) &&
+                        (std::holds_alternative<FlatWalk>(plan_.walk) || has_few_columns() ||
+                         has_split_sectors(value) || lies_among_rows(value)) &&
                         interleaved_with(plan_, id) == 1;
     const auto held =
         single ? module_.buffer(value.buffer).layout.storage_size().as_integer() : std::nullopt;
@@ -384,6 +393,41 @@ private:
            std::count_if(graph_.values.begin(), graph_.values.end(), [&](const Value &other) {
              return other.op == Op::load && other.buffer == value.buffer;
            }) == 1;
+  }
+  /// Of neighbouring columns that a warp has, those of one piece of memory, in runs, where the last
+  /// row loop is shorter than that; 0 where it is not.
+  double runs_of_short_rows() const {
+    const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
+    const auto *window = std::get_if<WindowWalk>(&plan_.walk);
+    if ((!column && (!window || window->threads == 1 || window->kept > 0)) ||
+        graph_.row_variables.size() < 2)
+      return 0;
+    const auto shortest = graph_.row_sizes.back().as_integer();
+    const double runs = shortest ? static_cast<double>(*shortest) / vector_ : 0;
+    return runs < std::min(kWarp, column ? column->columns : window->columns()) ? runs : 0;
+  }
+  /// Rows whose elements lie apart, what is between them being other rows'.
+  bool lies_among_rows(const Value &value) const {
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    if (!row || row->threads == 1 || row->columns || graph_.element_variables.empty())
+      return false;
+    const double apart = bytes_along(value, graph_.element_variables.back());
+    return apart > size_of(value) && apart < kLine &&
+           std::any_of(
+               graph_.row_variables.begin(), graph_.row_variables.end(),
+               [&](Expr variable) { return bytes_along(value, variable) == size_of(value); });
+  }
+  /// Columns of short pieces of memory that threads share: sectors at the ends of pieces, and those
+  /// that the next element is in, are asked for again by other warps.
+  bool has_split_sectors(const Value &value) const {
+    const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
+    return runs_of_short_rows() > 0 && (!column || column->threads > 1) &&
+           std::fmod(runs_of_short_rows() * vector_ * size_of(value), kSector) != 0;
+  }
+  /// The elements that lie together where a block has all rows of a short loop.
+  double elements_of_piece(const WindowWalk &walk) const {
+    return static_cast<double>(walk.kept) *
+           static_cast<double>(graph_.element_sizes.back().as_integer().value_or(1));
   }
   /// Blocks whose columns are less than a warp's: their neighbours are other blocks'.
   bool has_few_columns() const {
@@ -409,10 +453,20 @@ private:
         return {static_cast<double>(kWarp) / static_cast<double>(runs),
                 std::fabs(static_cast<double>(step->value())) * size_of(value)};
     }
+    if (const double runs = runs_of_short_rows(); runs > 0)
+      return {kWarp / runs,
+              bytes_along(value, graph_.row_variables[graph_.row_variables.size() - 2])};
     if (const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
         column && column->columns < kWarp && !graph_.element_variables.empty())
       return {static_cast<double>(kWarp / column->columns),
               bytes_along(value, graph_.element_variables.back())};
+    if (const auto *window = std::get_if<WindowWalk>(&plan_.walk); window && window->kept > 0) {
+      const double runs = elements_of_piece(*window) / vector_;
+      return runs >= kWarp || elements < 2
+                 ? std::pair(1.0, 0.0)
+                 : std::pair(kWarp / runs,
+                             bytes_along(value, graph_.element_variables[elements - 2]));
+    }
     if (const auto *window = std::get_if<WindowWalk>(&plan_.walk);
         window && window->threads > 1 && window->columns() < kWarp &&
         !graph_.element_variables.empty())
@@ -420,12 +474,6 @@ private:
               bytes_along(value, graph_.element_variables.back())};
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
     const size_t loops = graph_.row_variables.size();
-    if (std::holds_alternative<ColumnWalk>(plan_.walk) && loops > 1) {
-      const auto shortest = graph_.row_sizes.back().as_integer();
-      if (shortest && *shortest > 0 && *shortest < kWarp)
-        return {static_cast<double>(kWarp) / static_cast<double>(*shortest),
-                bytes_along(value, graph_.row_variables[loops - 2])};
-    }
     if (!row || row->columns || row->threads <= 1 || row->threads >= kWarp || loops == 0)
       return {1, 0};
     const double rows = std::min(row->rows, kWarp / row->threads);
@@ -594,12 +642,38 @@ private:
       if (graph_[id].level == Level::row && walk.reach[id] == Reach::all)
         times = walk.threads;
       count(id, threads * times * each);
-      in_flight(id, tiled && walk.reach[id] == Reach::window ? walk.places() * each
-                                                             : kLoopsInFlight * each);
+      in_flight(
+          id, tiled && walk.reach[id] == Reach::window
+                  ? walk.places() * each
+                  : std::max(kLoopsInFlight, static_cast<double>(walk.kept > 0 ? walk.ahead : 1)) *
+                        each);
     }
-    if (walk.threads > 1)
+    if (walk.kept > 0)
+      count_pieces(walk);
+    else if (walk.threads > 1)
       count_sharing(threads, walk.threads, vector_);
     walks_ = 1;
+  }
+  /// Of blocks that have all rows of a short loop: threads that have no run, where runs are, and
+  /// what is merged in shared memory.
+  void count_pieces(const WindowWalk &walk) {
+    constexpr double kMerge = 4, kMergeMoments = 16; // of two values
+    const double blocks = rows_ / walk.kept, stretches = elements_ / walk.turns();
+    instructions_ *= std::ceil(stretches / walk.threads) * walk.threads / stretches;
+    instructions_ += place_quotient_ * static_cast<double>(graph_.element_variables.size()) *
+                     blocks * stretches * walk.columns();
+    double merged = 0;
+    for (const Value &value : graph_.values)
+      if (value.op == Op::reduction)
+        merged +=
+            vector_ * (2 * words_of(value) + (is_tuple(value.reduction) ? kMergeMoments : kMerge));
+    instructions_ += blocks * walk.block *
+                     (kRowThread + merged +
+                      2 * place_quotient_ * static_cast<double>(graph_.row_variables.size()));
+  }
+  static double words_of(const Value &reduction) {
+    return ir::tuple_size(reduction.reduction) *
+           std::max(1.0, static_cast<double>(tensor::size_in_bytes(reduction.dtype)) / 4);
   }
 
   /// What is under way, what is added up, and room to compute in.
@@ -608,7 +682,9 @@ private:
     const auto *window = std::get_if<WindowWalk>(&plan_.walk);
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_[id].op == Op::reduction)
-        results += window ? window->tile * window->vector : 1;
+        results += !window            ? 1
+                   : window->kept > 0 ? window->vector * words_of(graph_[id])
+                                      : window->tile * window->vector;
       else if (plan_.kept[id])
         results += window ? window->places() * window->vector
                           : steps_of(plan_.walk) * vector_ *

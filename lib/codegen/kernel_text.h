@@ -246,7 +246,7 @@ protected:
     if (in_elements_ && vector_ > 1 && plan_.joined)
       if (const auto place = plan_.joined->places.find(index); place != plan_.joined->places.end())
         return symbolic::print_cpp(place->second, ranges_);
-    if (in_elements_ && vector_ > 1) {
+    if (in_elements_ && vector_ > 1 && !(window_ && window_->kept > 0)) {
       const Expr variable = window_ ? graph_.row_variables.back() : graph_.element_variables.back();
       index = symbolic::substitute(
           index, {{variable, variable + symbolic::symbol(symbolic::SymbolSort::vector_element)}});

@@ -87,9 +87,15 @@ enum class Reach : uint8_t {
 /// them. Tile 1: `along` and `tap` mean nothing.
 /// Or (`threads` above 1, tile 1) as many threads, `columns` apart, share the rows: thread `lane`
 /// of them takes elements lane, lane + threads, ...
+/// Or (`kept` above 0, threads above 1, tile 1) a block has `kept` neighbouring rows, all of the
+/// last row loop, which lie with the last element loop in one piece of memory. Runs go through it
+/// across both: columns() threads take a stretch of columns() * vector elements, a multiple of
+/// `kept`, so that an element of a thread's run is always of the same row; `threads` of them share
+/// the stretches.
 struct WindowWalk {
   int vector = 1, tile = 1, block = 256;
   int threads = 1;
+  int kept = 0;
   int ahead = 1; // threads above 1: elements of a thread whose loads are under way at once
   size_t along = 0, tap = 0;
   int stride = 1, taps = 1;
@@ -101,6 +107,8 @@ struct WindowWalk {
   /// `along` the last row variable (vector 1): row stores of which a tile's are one access.
   std::vector<ValueId> tile_stores;
   int columns() const { return block / threads; }
+  /// Of the last element loop, steps that a stretch takes.
+  int turns() const { return kept > 0 ? columns() * vector / kept : 1; }
   /// Rows between the first of a tile and those of tiles beside all of its neighbours.
   int span() const { return tile * apart; }
   /// Places along the tile that its taps fall on.

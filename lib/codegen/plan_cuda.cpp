@@ -648,6 +648,12 @@ KernelPlan make_plan(const Request &request) {
         whole_rows ? std::nullopt : plan_covered(request, plan.graph);
     const KernelGraph two_passes = plan.graph;
     plan_reduction(request, plan, stores_elements, whole_rows);
+    KernelPlan pieces;
+    if (request.given)
+      pieces.graph = *request.given;
+    if (!whole_rows && !stores_elements && plan_pieces(request, pieces) &&
+        is_faster(request, pieces, plan))
+      plan = std::move(pieces);
     // Windows of many taps whose rows share most of them (7 x 7 x 7).
     KernelPlan shared;
     shared.checked = plan.checked;

@@ -146,6 +146,15 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
 /// other loads may be contiguous along the column.
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                        const target::Target &target, const PlanChoice *choice, bool mixed = false);
+/// Bytes of what a thread accumulates for one row.
+int64_t accumulator_bytes(const KernelGraph &graph);
+/// Plans a reduction that keeps a short innermost loop, in runs of the piece of memory in which its
+/// rows lie with the last element loop (WindowWalk::kept): numbers a channel, channels innermost.
+/// False, and nothing done, if there is no such piece, or if its size is a symbol.
+bool plan_pieces(const Request &request, KernelPlan &plan);
+/// Rows that a block of that plan has, where their elements are parts of sectors; 0: none.
+int64_t kept_in_pieces(const ir::Module &module, const KernelGraph &graph,
+                       const target::Target &target);
 /// Makes loads of single elements that wait for nothing runs of one element (Access::vector), so
 /// that those of several runs may be under way before the first is used. After classify_accesses,
 /// before fill_phases.

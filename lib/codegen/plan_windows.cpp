@@ -479,7 +479,9 @@ int narrowest_load(const ir::Module &module, const KernelGraph &graph) {
       bytes = std::min(bytes, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
   return static_cast<int>(bytes);
 }
-/// Bytes of what a thread accumulates for one column.
+
+} // namespace
+
 int64_t accumulator_bytes(const KernelGraph &graph) {
   int64_t bytes = 0;
   for (const Value &value : graph.values)
@@ -491,8 +493,6 @@ int64_t accumulator_bytes(const KernelGraph &graph) {
                                           ir::tuple_size(value.reduction));
   return bytes;
 }
-
-} // namespace
 
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                        const target::Target &target, const PlanChoice *choice, bool mixed) {

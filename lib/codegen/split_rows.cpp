@@ -53,9 +53,6 @@ constexpr int64_t kSmallestColumns = 1 << 20;
 constexpr int64_t kColumnBytes = 64, kFewestColumns = 2048;
 constexpr int64_t kWholeRuns = 256; // parts are multiples of it where runs are vectors
 
-/// Rows that one block takes at a time where neighbouring threads take neighbouring rows.
-int64_t rows_per_block(bool columns) { return columns ? kColumnsPerBlock : 1; }
-
 bool few_blocks(int64_t blocks, const target::Target &target) {
   return blocks > 0 && blocks * 2 <= target.multiprocessors;
 }
@@ -135,17 +132,17 @@ Division in_parts(const KernelGraph &graph, Expr parts) {
 /// Of columns whose outermost loop has less than half of the `wanted` turns: each of its turns is
 /// parts of the next loop. (Gradients of a depthwise convolution's weights, 16 channels innermost,
 /// 12 images of 168 x 168: 168 lines gave a sixth of the machine threads.)
-std::optional<Division> divide_two_loops(const KernelGraph &graph, double wanted, bool columns,
+std::optional<Division> divide_two_loops(const KernelGraph &graph, double wanted, int64_t together,
                                          int64_t smallest) {
   const std::vector<Expr> &sizes = graph.element_sizes;
-  if (!columns || sizes.size() < 2)
+  if (together == 1 || sizes.size() < 2)
     return std::nullopt;
   const int64_t turns = sizes[0].value(), next = sizes[1].value(),
                 elements = graph.elements().value();
   if (turns < 2 || 2.0 * static_cast<double>(turns) > wanted)
     return std::nullopt;
   const int64_t parts = std::min({static_cast<int64_t>(wanted) / turns, next, kMostParts / turns,
-                                  elements * rows_per_block(columns) / smallest / turns});
+                                  elements * together / smallest / turns});
   if (parts < 2)
     return std::nullopt;
   const int64_t length = ceil_div(next, parts);
@@ -154,9 +151,11 @@ std::optional<Division> divide_two_loops(const KernelGraph &graph, double wanted
 
 /// Parts that fill the GPU with blocks, leave each of them enough elements and keep vectors whole:
 /// equal ones where the size has a fitting divisor.
-/// `rows` (the launch may know better) are `blocks` of a kernel.
+/// `rows` (the launch may know better) are `blocks` of a kernel, each of which takes as many
+/// `together` where neighbouring threads take neighbouring rows.
 Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows, int64_t blocks,
-                bool columns, const target::Target &target) {
+                int64_t together, const target::Target &target) {
+  const bool columns = together > 1;
   if (!graph.elements().is_integer()) {
     const auto expected = likely(module, graph.elements());
     if (!expected)
@@ -164,23 +163,21 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
                       ceil_div(int64_t{target.multiprocessors} * kBlocksForAnyLength, blocks));
     const int64_t most =
         std::min({kMostParts, likely(module, graph.element_sizes[0]).value_or(1),
-                  *expected * rows_per_block(columns) / kSmallestPart,
+                  *expected * together / kSmallestPart,
                   int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks});
     return in_parts(graph, std::max<int64_t>(1, most));
   }
   // Parts of fewer columns than a block has share blocks.
-  const double shared = columns ? static_cast<double>(rows) / kColumnsPerBlock : 1;
+  const double shared = columns ? static_cast<double>(rows) / static_cast<double>(together) : 1;
   const double wanted = static_cast<double>(target.multiprocessors) * kBlocksPerMultiprocessor /
                         (shared < 1 ? shared : static_cast<double>(blocks));
   const int64_t outermost = *graph.element_sizes[0].as_integer();
   const int64_t elements = *graph.elements().as_integer();
   const bool vectors = !columns && graph.element_sizes.size() == 1;
   const int64_t smallest = kSmallestPart / weight_of(graph);
-  if (const auto both = divide_two_loops(graph, wanted, columns, smallest))
+  if (const auto both = divide_two_loops(graph, wanted, together, smallest))
     return *both;
-  const auto are_few = [&](int64_t parts) {
-    return elements / parts * rows_per_block(columns) >= smallest;
-  };
+  const auto are_few = [&](int64_t parts) { return elements / parts * together >= smallest; };
   constexpr double kFarFromWanted = 1; // twice, or half
   double best = 1e30;
   int64_t even_parts = 1;
@@ -195,9 +192,8 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
       even_parts = parts;
     }
   }
-  const int64_t most =
-      std::min({kMostParts, outermost, elements * rows_per_block(columns) / smallest,
-                std::max<int64_t>(1, static_cast<int64_t>(wanted))});
+  const int64_t most = std::min({kMostParts, outermost, elements * together / smallest,
+                                 std::max<int64_t>(1, static_cast<int64_t>(wanted))});
   const double even = std::fabs(
       std::log2(static_cast<double>(even_parts) / static_cast<double>(std::max<int64_t>(1, most))));
   if (most < 2 || (even_parts > 1 && std::min(even, best) <= kFarFromWanted))
@@ -540,7 +536,10 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
   if (!likely_rows)
     return std::nullopt;
   const bool columns = reduces_columns(module, graph);
-  const int64_t blocks = ceil_div(std::max<int64_t>(1, *likely_rows), rows_per_block(columns));
+  // A block has all rows of a short loop, or a line of columns.
+  const int64_t kept = columns ? kept_in_pieces(module, graph, target) : 0;
+  const int64_t together = kept > 0 ? kept : columns ? kColumnsPerBlock : 1;
+  const int64_t blocks = ceil_div(std::max<int64_t>(1, *likely_rows), together);
   // Of each kernel a launch: the more there are, the more a block would have to do alone. Rows that
   // may have any size are divided for one more launch, not for several.
   const int64_t kernels = kernels_of(graph);
@@ -549,8 +548,8 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
                                      blocks <= 2 * int64_t{target.multiprocessors} &&
                                      leaves_idle(module, graph, *likely_rows, blocks, columns,
                                                  *likely_elements, kernels, target));
-  const bool are_short = likely_elements.value_or(longest) <
-                         kSmallestRow * kernels / 2 / rows_per_block(columns) / weight_of(graph);
+  const bool are_short =
+      likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / together / weight_of(graph);
   if (kernels == 0 || (which == Rows::few && (!few || are_short)) ||
       (!likely_elements && (kernels > 2 || which == Rows::any)))
     return std::nullopt;
@@ -566,7 +565,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
     division = Division{1, reordered.element_sizes[0]};
     if (divides)
       division =
-          divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
+          divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, together, target);
   }
   if (which == Rows::few && parts_of(reordered, *division) * blocks <
                                 std::min<int64_t>(blocks * 4, target.multiprocessors / 4))

@@ -116,7 +116,7 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
       if (window->threads == 1 && tile != window->tile)
         found.push_back({.tile = tile});
     for (const int threads : {window->threads / 4, window->threads / 2, window->threads * 2})
-      if (window->threads > 1 && threads * window->columns() >= kLeastBlock &&
+      if (window->threads > 1 && window->kept == 0 && threads * window->columns() >= kLeastBlock &&
           threads * window->columns() <= kMostThreads)
         found.push_back({.threads = threads});
   }

@@ -32,6 +32,10 @@ public:
     define_all(select([&](ValueId id) { return fed[id] && is_of_tile(id); }));
     declare_accumulators(phase);
     elements(phase, fed, needed(inputs, true));
+    if (in_pieces()) {
+      results_of_pieces(phase);
+      return {shared_struct(), std::move(text_)};
+    }
     if (shares_rows()) {
       meet(phase);
       open("if (lane == 0)");
@@ -51,6 +55,7 @@ private:
            walk_.tile_stores.end();
   }
   bool shares_rows() const { return walk_.threads > 1; }
+  bool in_pieces() const { return walk_.kept > 0; }
   Expr tile_variable() const { return graph_.row_variables[walk_.along]; }
   Expr tap_variable() const { return graph_.element_variables[walk_.tap]; }
   std::string row_of_tile() const {
@@ -146,8 +151,85 @@ private:
            ") / " + apart + " * " + apart;
   }
 
+  // ---- pieces: runs go across the last row loop and the last element loop
+
+  /// Turns of the last element loop, or of all of them, that a thread's runs count.
+  Expr stretches(Expr elements) const { return symbolic::floor_div(elements, walk_.turns()); }
+  /// `first`: where in a stretch the thread's run starts.
+  void rows_of_pieces() {
+    const std::string columns = std::to_string(walk_.columns());
+    const std::span<const Expr> variables(graph_.row_variables), sizes(graph_.row_sizes);
+    line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
+    line("const int first = static_cast<int>(threadIdx.x) % " + columns +
+         (vector_ > 1 ? " * " + std::to_string(vector_) : "") + ";");
+    if (variables.size() > 1) {
+      line("const " + index_ + " row = " + as_index(block_) + ";");
+      decompose(variables.first(variables.size() - 1), sizes.first(variables.size() - 1), "row");
+    }
+    line("const int " + variables.back().spelling() + " = first % " + std::to_string(walk_.kept) +
+         ";");
+  }
+  /// Where in the element loops the thread's run in stretch `e` is.
+  void place_in_pieces() {
+    const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
+    const size_t outer = variables.size() - 1;
+    const Expr count = stretches(sizes.back());
+    if (outer > 0) {
+      line("const " + index_ + " piece = " + quotient("e", count) + ";");
+      decompose(variables.first(outer), sizes.first(outer), "piece");
+    }
+    const std::string stretch = outer > 0 ? remainder("e", count) : "e";
+    line("const " + index_ + " turn = " + stretch +
+         (walk_.turns() > 1 ? " * " + std::to_string(walk_.turns()) : "") + ";");
+    line("const " + index_ + " " + variables.back().spelling() + " = turn" +
+         (walk_.turns() > 1 ? " + first / " + std::to_string(walk_.kept) : "") + ";");
+  }
+  /// Of a run's element j, its row and its place.
+  void element_of_piece(std::span<const ValueId> ids, bool finds_positions) {
+    const Expr row = graph_.row_variables.back(), element = graph_.element_variables.back();
+    const std::string kept = std::to_string(walk_.kept);
+    if (vector_ > 1 && mention(ids, row))
+      line("const int " + row.spelling() + " = (first + j) % " + kept + ";");
+    if (vector_ > 1 && walk_.turns() > 1 && (finds_positions || mention(ids, element)))
+      line("const " + index_ + " " + element.spelling() + " = turn + (first + j) / " + kept + ";");
+    if (finds_positions && graph_.element_variables.size() > 1)
+      line("const " + index_ + " e = " + flat_element() + ";");
+  }
+  /// What the threads have accumulated, merged; of each row one thread finishes and stores it.
+  void results_of_pieces(const PhasePlan &phase) {
+    const std::string block = std::to_string(walk_.block), kept = std::to_string(walk_.kept);
+    for (const ValueId id : phase.reductions) {
+      const std::string name = accumulators_.at(id);
+      shared_.push_back(accumulator_type(graph_[id]) + " " + name + "[" +
+                        std::to_string(walk_.block * (vector_ > 1 ? vector_ + 1 : 1)) + "]");
+      line("tc_pieces_reduce<" + combiner(graph_[id].reduction) + ", " + block + ", " + kept +
+           ">(" + name + ", shared." + name + ");");
+    }
+    std::vector<ValueId> roots;
+    for (const ValueId id : plan_.row_stores) {
+      roots.insert(roots.end(), graph_[id].args.begin(), graph_[id].args.end());
+      if (graph_[id].guard != ir::kNone)
+        roots.push_back(graph_[id].guard);
+    }
+    const std::vector<bool> used = needed(roots, false), follows = follow_reductions();
+    open("if (static_cast<int>(threadIdx.x) < " + kept + ")");
+    line("const int " + graph_.row_variables.back().spelling() +
+         " = static_cast<int>(threadIdx.x);");
+    vector_ = 1; // a thread has one row now
+    define_all(select([&](ValueId id) { return used[id] && !follows[id]; }));
+    finish_reductions(phase);
+    define_all(select([&](ValueId id) { return used[id] && follows[id]; }));
+    for (const ValueId id : plan_.row_stores)
+      line(store_text(graph_[id]));
+    close();
+  }
+
   /// Which rows are the thread's.
   void rows() {
+    if (in_pieces()) {
+      rows_of_pieces();
+      return;
+    }
     const size_t count = graph_.row_variables.size();
     std::vector<Expr> sizes = graph_.row_sizes;
     sizes.back() = symbolic::floor_div(sizes.back(), vector_);
@@ -206,27 +288,30 @@ private:
   }
   /// The loop over elements whose loads are under way together: which one is at place u.
   int open_ahead(bool uses_place, bool loads) {
-    const bool one = graph_.element_variables.size() == 1;
+    const bool one = graph_.element_variables.size() == 1 && !in_pieces();
     const std::string e = one ? graph_.element_variables[0].spelling() : "e",
                       threads = std::to_string(walk_.threads);
+    const Expr count = stretches(graph_.elements());
     unrolled("u", walk_.ahead);
-    const bool divides = symbolic::known_multiple_of(
-        graph_.elements(), int64_t{walk_.threads} * walk_.ahead, graph_.ranges);
+    const bool divides =
+        symbolic::known_multiple_of(count, int64_t{walk_.threads} * walk_.ahead, graph_.ranges);
     const bool clamps = loads && !divides && loads_last_run(int64_t{walk_.threads} * walk_.ahead);
     const std::string at = "k + u * " + threads;
     if (clamps)
-      line("const " + index_ + " " + e + " = " + at + " < " + size_text(graph_.elements()) + " ? " +
-           at + " : " + size_text(graph_.elements() - Expr(1)) + ";");
+      line("const " + index_ + " " + e + " = " + at + " < " + size_text(count) + " ? " + at +
+           " : " + size_text(count - Expr(1)) + ";");
     else if (uses_place || !divides)
       line("const " + index_ + " " + e + " = " + at + ";");
     if (!divides && !clamps)
-      open("if (" + e + " < " + size_text(graph_.elements()) + ")");
-    if (!one && uses_place)
+      open("if (" + e + " < " + size_text(count) + ")");
+    if (in_pieces() && uses_place)
+      place_in_pieces();
+    else if (!one && uses_place)
       decompose(graph_.element_variables, graph_.element_sizes, e);
     return divides || clamps ? 1 : 2;
   }
   int open_shared_elements(const std::vector<ValueId> &loads, const std::vector<bool> &fed) {
-    const std::string count = size_text(graph_.elements());
+    const std::string count = size_text(stretches(graph_.elements()));
     if (!loads.empty()) {
       open("for (" + index_ + " k = lane; k < " + count +
            "; k += " + std::to_string(walk_.threads * walk_.ahead) + ")");
@@ -239,11 +324,13 @@ private:
       close_runs(braces);
       return 1 + open_ahead(mentions_place(fed), false);
     }
-    const bool one = graph_.element_variables.size() == 1;
+    const bool one = graph_.element_variables.size() == 1 && !in_pieces();
     const std::string e = one ? graph_.element_variables[0].spelling() : "e";
     open("for (" + index_ + " " + e + " = lane; " + e + " < " + count + "; " + e +
          " += " + std::to_string(walk_.threads) + ")");
-    if (!one)
+    if (in_pieces())
+      place_in_pieces();
+    else if (!one)
       decompose(graph_.element_variables, graph_.element_sizes, e);
     return 1;
   }
@@ -294,15 +381,19 @@ private:
     });
     if (is_tiled() && mention(own, tile_variable()))
       line("const " + index_ + " " + tile_variable().spelling() + " = " + row_of_tile() + ";");
-    if (std::any_of(phase.reductions.begin(), phase.reductions.end(),
-                    [&](ValueId id) { return finds_position(id); }) &&
-        graph_.element_variables.size() > 1 && !shares_rows())
+    const bool finds_positions = std::any_of(phase.reductions.begin(), phase.reductions.end(),
+                                             [&](ValueId id) { return finds_position(id); });
+    if (finds_positions && graph_.element_variables.size() > 1 && !shares_rows())
       line("const int e = " + flat_element() + ";");
     define_all(select([&](ValueId id) {
       return of_taps[id] && window_->reach[id] == Reach::own && is_once_a_run(id);
     }));
     const int run = open_run();
-    define_all(select([&](ValueId id) { return of_taps[id] && !is_once_a_run(id); }));
+    const std::vector<ValueId> each =
+        select([&](ValueId id) { return of_taps[id] && !is_once_a_run(id); });
+    if (in_pieces())
+      element_of_piece(each, finds_positions);
+    define_all(each);
     accumulate(phase);
     close_run(run);
     close_runs(braces + (is_tiled() ? 2 : 0));

@@ -307,6 +307,38 @@ TC_FN constexpr int tc_power_below(int a, int b) {
   return power;
 }
 
+/// Merges x[i] of all threads of the block by the remainder of thread * Count + i by Kept; thread k
+/// < Kept gets those of k in x[0]. Threads: of the block, such that Kept divides Threads * Count;
+/// `scratch` has tc_piece_slots<Threads, Count>() slots, used by no other reduction of the kernel.
+template <int Threads, int Count> TC_FN constexpr int tc_piece_slots() {
+  return Threads * (Count > 1 ? Count + 1 : 1);
+}
+template <class Op, int Threads, int Kept, int Count, class T>
+TC_FN void tc_pieces_reduce(T (&x)[Count], T *scratch) {
+  constexpr int together = 8; // that a thread merges at a time
+  static_assert(Threads * Count % Kept == 0 && Kept <= Threads, "rows of equally many threads");
+  const int thread = static_cast<int>(threadIdx.x);
+  // Threads' first slots lie in different banks.
+  const auto slot = [](int i) { return Count > 1 ? i + i / Count : i; };
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i)
+    scratch[slot(thread * Count + i)] = x[i];
+  TC_BARRIER();
+  TC_UNROLL
+  for (int left = Threads * Count / Kept; left > 1; left = (left + together - 1) / together) {
+    const int apart = (left + together - 1) / together * Kept;
+    for (int first = thread; first < apart; first += Threads) {
+      T y = scratch[slot(first)];
+      for (int i = first + apart; i < left * Kept; i += apart)
+        y = Op::apply(y, scratch[slot(i)]);
+      scratch[slot(first)] = y; // which nobody else reads now
+    }
+    TC_BARRIER();
+  }
+  if (thread < Kept)
+    x[0] = scratch[slot(thread)];
+}
+
 /// Merges each of x over the block's threads whose number has the same remainder by Columns, of
 /// which there are Rows; the first of them gets the results. Columns: a power of two up to 32;
 /// `scratch` has Columns * Count slots a warp of the block, used by no other reduction of the
