@@ -426,8 +426,8 @@ private:
   }
   /// The elements that lie together where a block has all rows of a short loop.
   double elements_of_piece(const WindowWalk &walk) const {
-    return static_cast<double>(walk.kept) *
-           static_cast<double>(graph_.element_sizes.back().as_integer().value_or(1));
+    const auto steps = graph_.element_sizes.back().as_integer();
+    return static_cast<double>(walk.kept) * (steps ? static_cast<double>(*steps) : elements_);
   }
   /// Blocks whose columns are less than a warp's: their neighbours are other blocks'.
   bool has_few_columns() const {

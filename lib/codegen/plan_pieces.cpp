@@ -20,7 +20,8 @@ constexpr int64_t kFewestStretches = 2; // of a thread
 /// The two loops that go through a piece: the rows that are kept, and elements.
 struct Piece {
   Expr row, element;
-  int64_t kept = 0, steps = 0;
+  int64_t kept = 0;
+  Expr steps = 0; // of the last of a row's parts less, maybe
 };
 
 std::optional<int64_t> step_along(Expr index, Expr variable) {
@@ -59,21 +60,24 @@ bool serves(const KernelGraph &graph) {
          });
 }
 
-/// The two loops of a graph, whose sizes are numbers; nothing if it serves no such walk.
+/// The two loops of a graph whose sizes are numbers, but for the last part of each row; nothing if
+/// it serves no such walk.
 std::optional<Piece> find_piece(const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty() || !serves(graph) ||
-      !graph.rows().is_integer() || !graph.elements().is_integer())
+      !graph.rows().is_integer() ||
+      !(graph.elements().is_integer() || graph.varies_by_row(graph.elements())) ||
+      !longest_row(graph))
     return std::nullopt;
   const Piece piece{graph.row_variables.back(), graph.element_variables.back(),
-                    graph.row_sizes.back().value(), graph.element_sizes.back().value()};
-  return piece.kept < 2 || piece.kept > kMostKept || piece.steps < 1 ? std::nullopt
-                                                                     : std::optional(piece);
+                    graph.row_sizes.back().value(), graph.element_sizes.back()};
+  return piece.kept < 2 || piece.kept > kMostKept || *longest_row(graph) < 1 ? std::nullopt
+                                                                             : std::optional(piece);
 }
 
 /// The longest runs of 16 bytes of the narrowest loads that divide the piece; 0 if nothing, or not
 /// all that is large, lies in pieces.
 int choose_run(const ir::Module &module, const KernelGraph &graph, const Piece &piece) {
-  const auto all = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  const int64_t all = graph.rows().value() * longest_row(graph).value();
   size_t narrowest = 16, widest = 1;
   bool any = false;
   for (const Value &value : graph.values) {
@@ -82,7 +86,7 @@ int choose_run(const ir::Module &module, const KernelGraph &graph, const Piece &
     const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
     if (!lies_in_piece(graph, piece, value, 1)) {
       const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
-      if (!all || !elements || !held || *held * kTable > *all * *elements)
+      if (!held || *held * kTable > all)
         return 0;
       continue;
     }
@@ -93,7 +97,8 @@ int choose_run(const ir::Module &module, const KernelGraph &graph, const Piece &
   if (!any)
     return 0;
   const auto divides = [&](int vector) {
-    return piece.kept * piece.steps % vector == 0 &&
+    return symbolic::known_multiple_of(piece.steps, vector / std::gcd<int64_t>(vector, piece.kept),
+                                       graph.ranges) &&
            std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
              return !lies_in_piece(graph, piece, value, 1) ||
                     lies_in_piece(graph, piece, value, vector);
@@ -179,7 +184,7 @@ bool plan_pieces(const Request &request, KernelPlan &plan) {
   walk.kept = static_cast<int>(piece->kept);
   const int columns = walk.kept / std::gcd(walk.vector, walk.kept);
   const int64_t turns = int64_t{columns} * walk.vector / piece->kept,
-                stretches = graph.elements().value() / turns;
+                stretches = longest_row(graph).value() / turns;
   int block = choose_block(target, graph.rows().value() / piece->kept, stretches, columns);
   const auto shared = [&] {
     return int64_t{block / columns * columns} * (walk.vector + 1) * accumulator_bytes(graph);

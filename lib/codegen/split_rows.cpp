@@ -51,6 +51,7 @@ constexpr int64_t kSmallestColumns = 1 << 20;
 /// Columns that look back: bytes of tuples a thread has, and columns whose parts keep a GPU busy
 /// while each waits for the one before.
 constexpr int64_t kColumnBytes = 64, kFewestColumns = 2048;
+constexpr int64_t kPieceRuns = 16;
 constexpr int64_t kWholeRuns = 256; // parts are multiples of it where runs are vectors
 
 bool few_blocks(int64_t blocks, const target::Target &target) {
@@ -198,7 +199,9 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
       std::log2(static_cast<double>(even_parts) / static_cast<double>(std::max<int64_t>(1, most))));
   if (most < 2 || (even_parts > 1 && std::min(even, best) <= kFarFromWanted))
     return {even_parts, outermost / even_parts};
-  const int64_t unit = vectors ? std::min<int64_t>(kWholeRuns, smallest) : 1;
+  // Whole runs of few columns that lie together, of up to 16 elements each.
+  const bool pieces = columns && together < kColumnsPerBlock && graph.element_sizes.size() == 1;
+  const int64_t unit = vectors ? std::min<int64_t>(kWholeRuns, smallest) : pieces ? kPieceRuns : 1;
   const int64_t length = ceil_div(ceil_div(outermost, most), unit) * unit;
   return {ceil_div(outermost, length), length};
 }

@@ -169,20 +169,30 @@ private:
     line("const int " + variables.back().spelling() + " = first % " + std::to_string(walk_.kept) +
          ";");
   }
-  /// Where in the element loops the thread's run in stretch `e` is.
-  void place_in_pieces() {
+  /// The last element loop goes on within a run.
+  bool turns_in_run() const { return vector_ > 1 && walk_.turns() > 1; }
+  /// Where in the element loops the thread's run in stretch `e` is, as far as what is computed
+  /// `of_run`, or of each element, mentions it.
+  void place_in_pieces(std::span<const ValueId> of_run, std::span<const ValueId> of_each,
+                       bool finds_positions) {
     const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
     const size_t outer = variables.size() - 1;
-    const Expr count = stretches(sizes.back());
-    if (outer > 0) {
+    const Expr count = stretches(sizes.back()), last = variables.back();
+    std::vector<bool> used(outer);
+    for (size_t i = 0; i < outer; ++i)
+      used[i] = finds_positions || mention(of_run, variables[i]) || mention(of_each, variables[i]);
+    if (std::find(used.begin(), used.end(), true) != used.end()) {
       line("const " + index_ + " piece = " + quotient("e", count) + ";");
-      decompose(variables.first(outer), sizes.first(outer), "piece");
+      decompose(variables.first(outer), sizes.first(outer), "piece", used);
     }
-    const std::string stretch = outer > 0 ? remainder("e", count) : "e";
-    line("const " + index_ + " turn = " + stretch +
-         (walk_.turns() > 1 ? " * " + std::to_string(walk_.turns()) : "") + ";");
-    line("const " + index_ + " " + variables.back().spelling() + " = turn" +
-         (walk_.turns() > 1 ? " + first / " + std::to_string(walk_.kept) : "") + ";");
+    const bool by_each = finds_positions || mention(of_each, last),
+               by_run = mention(of_run, last) || (by_each && !turns_in_run());
+    if (by_each || by_run)
+      line("const " + index_ + " turn = " + (outer > 0 ? remainder("e", count) : "e") +
+           (walk_.turns() > 1 ? " * " + std::to_string(walk_.turns()) : "") + ";");
+    if (by_run)
+      line("const " + index_ + " " + last.spelling() + " = turn" +
+           (walk_.turns() > 1 ? " + first / " + std::to_string(walk_.kept) : "") + ";");
   }
   /// Of a run's element j, its row and its place.
   void element_of_piece(std::span<const ValueId> ids, bool finds_positions) {
@@ -190,7 +200,7 @@ private:
     const std::string kept = std::to_string(walk_.kept);
     if (vector_ > 1 && mention(ids, row))
       line("const int " + row.spelling() + " = (first + j) % " + kept + ";");
-    if (vector_ > 1 && walk_.turns() > 1 && (finds_positions || mention(ids, element)))
+    if (turns_in_run() && (finds_positions || mention(ids, element)))
       line("const " + index_ + " " + element.spelling() + " = turn + (first + j) / " + kept + ";");
     if (finds_positions && graph_.element_variables.size() > 1)
       line("const " + index_ + " e = " + flat_element() + ";");
@@ -286,8 +296,23 @@ private:
     }
     return false;
   }
+  /// place_in_pieces of the loads that are made first, or of what is computed of `fed` besides.
+  void place_in_pieces(const std::vector<bool> &fed, bool loads) {
+    if (loads) {
+      place_in_pieces(loads_ahead(fed), {}, false);
+      return;
+    }
+    const auto of = [&](bool run) {
+      return select(
+          [&](ValueId id) { return fed[id] && ahead_.count(id) == 0 && is_once_a_run(id) == run; });
+    };
+    bool finds_positions = false;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      finds_positions = finds_positions || finds_position(id);
+    place_in_pieces(of(true), of(false), finds_positions);
+  }
   /// The loop over elements whose loads are under way together: which one is at place u.
-  int open_ahead(bool uses_place, bool loads) {
+  int open_ahead(bool uses_place, bool loads, const std::vector<bool> &fed) {
     const bool one = graph_.element_variables.size() == 1 && !in_pieces();
     const std::string e = one ? graph_.element_variables[0].spelling() : "e",
                       threads = std::to_string(walk_.threads);
@@ -305,7 +330,7 @@ private:
     if (!divides && !clamps)
       open("if (" + e + " < " + size_text(count) + ")");
     if (in_pieces() && uses_place)
-      place_in_pieces();
+      place_in_pieces(fed, loads);
     else if (!one && uses_place)
       decompose(graph_.element_variables, graph_.element_sizes, e);
     return divides || clamps ? 1 : 2;
@@ -317,19 +342,19 @@ private:
            "; k += " + std::to_string(walk_.threads * walk_.ahead) + ")");
       for (const ValueId id : loads)
         line(vector_type(id) + " " + vectors_.at(id) + "[" + std::to_string(walk_.ahead) + "];");
-      const int braces = open_ahead(true, true);
+      const int braces = open_ahead(true, true, fed);
       ahead_.insert(loads.begin(), loads.end());
       for (const ValueId id : loads)
         line(vector_name(id) + " = " + run_load("tc_load_vec", id) + ";");
       close_runs(braces);
-      return 1 + open_ahead(mentions_place(fed), false);
+      return 1 + open_ahead(mentions_place(fed), false, fed);
     }
     const bool one = graph_.element_variables.size() == 1 && !in_pieces();
     const std::string e = one ? graph_.element_variables[0].spelling() : "e";
     open("for (" + index_ + " " + e + " = lane; " + e + " < " + count + "; " + e +
          " += " + std::to_string(walk_.threads) + ")");
     if (in_pieces())
-      place_in_pieces();
+      place_in_pieces(fed, false);
     else if (!one)
       decompose(graph_.element_variables, graph_.element_sizes, e);
     return 1;
