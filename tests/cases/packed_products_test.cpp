@@ -133,8 +133,8 @@ void check_lanes(const std::vector<runtime::SessionOptions> &ways, bool more) {
     CHECK((compilation.program.kernels.size() == 1) == lies);
     const std::string &text = compilation.program.kernels.at(0).cuda.text;
     CHECK((text.find("paired = true") != std::string::npos) == lies);
-    CHECK((text.find("tc_pair_fma(tc_bf16{}, tc_pair_add(tc_bf16{}, tc_nibble_pair<0, 4>") !=
-           std::string::npos) == lies);
+    CHECK((text.find("tc_pair_fma(tc_bf16{}, tc_nibble_pair<0, 4, -8>") != std::string::npos) ==
+          lies);
     testing::check_made(graph, compilation, 0, ways);
   }
 }
