@@ -651,12 +651,11 @@ KernelPlan make_plan(const Request &request) {
     KernelPlan pieces;
     if (request.given)
       pieces.graph = *request.given;
-    // Where they split sectors, of equal times that one for which rows were divided (split_rows).
+    // Of equal times that one for which rows were divided (split_rows); whole sectors stay columns.
     constexpr double kNoSlower = 1.02;
     if (!whole_rows && !stores_elements && plan_pieces(request, pieces) &&
-        is_faster(request, pieces, plan,
-                  kept_in_pieces(request.module, pieces.graph, request.target) > 0 ? kNoSlower
-                                                                                   : kLeastGain))
+        kept_in_pieces(request.module, pieces.graph, request.target) > 0 &&
+        is_faster(request, pieces, plan, kNoSlower))
       plan = std::move(pieces);
     // Windows of many taps whose rows share most of them (7 x 7 x 7).
     KernelPlan shared;
