@@ -26,7 +26,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"gpt2_train", "the targets of the loss are looked up by one block"},
-      {"llama_train", "the targets of the loss are looked up by one block"},
       {"mlp_train", "the targets of the loss are looked up by one block"},
       {"pools",
        "windows of stride 2 of 16-bit floats are read one by one, bytes once for two pools"},
