@@ -421,8 +421,8 @@ protected:
       for (const ValueId arg : value.args)
         arguments.push_back({use(arg), dtype_of(arg)});
       if (draws_by_place(value)) // the offset is the run's
-        arguments[2].text = (vector_ % 4 == 0 ? "tc_run_offset{" : "tc_pair_offset{") +
-                            arguments[2].text + ", j}";
+        arguments[2].text =
+            (vector_ % 4 == 0 ? "tc_run_offset{" : "tc_pair_offset{") + arguments[2].text + ", j}";
       else if (draws_by_warp(plan_, id)) // tc_draw_words
         arguments[2].text = "tc_held_offset{shared.words" + std::to_string(id) +
                             "[threadIdx.x / 32] + k * 8, static_cast<int>(threadIdx.x & 31u)}";

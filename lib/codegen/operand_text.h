@@ -44,7 +44,7 @@ private:
   std::vector<Load> loads_;
   int run_ = 0, words_ = 0;
   bool paired_ = false; // scheduler::term_of_pairs
-  int64_t widest_ = 0; // bytes of an access
+  int64_t widest_ = 0;  // bytes of an access
 
   void find_loads(const ir::Module &module, int most_words);
 };

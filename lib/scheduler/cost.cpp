@@ -593,9 +593,9 @@ double few_tile_nanoseconds(const target::Target &target, const FewWork &work, c
 
 /// Whether all that a block needs of a single row is one stage.
 bool few_is_single(const FewWork &work, const FewTile &tile, int run) {
-  return work.rows == 1 && tc_few_rows_stages(1, static_cast<int>(work.terms),
-                                              tc_few_rows_warps / tile.across, run,
-                                              tile.splits) == 1;
+  return work.rows == 1 &&
+         tc_few_rows_stages(1, static_cast<int>(work.terms), tc_few_rows_warps / tile.across, run,
+                            tile.splits) == 1;
 }
 
 } // namespace

@@ -133,8 +133,9 @@ struct tc_welford {
     const T mean = a.mean + delta * tc_near_inverse(weight);
     return {mean, a.m2 + delta * (x - mean), weight};
   }
-  /// `a` and those of V elements whose `weights` are 1, the others being 0 with weight 0: moments of
-  /// their own, which are merged. Divides once, and waits for `a` once. `whole`: all weights are 1.
+  /// `a` and those of V elements whose `weights` are 1, the others being 0 with weight 0: moments
+  /// of their own, which are merged. Divides once, and waits for `a` once. `whole`: all weights
+  /// are 1.
   template <class T, int V>
   TC_FN tc_moments<T> take_run(tc_moments<T> a, const T (&x)[V], const T (&weights)[V],
                                bool whole) {
