@@ -81,6 +81,13 @@ int choose_vector_along(const ir::Module &module, const KernelPlan &plan, Expr v
 
 } // namespace
 
+std::optional<int64_t> step_along(Expr index, Expr variable) {
+  if (!symbolic::depends_on(index, variable))
+    return 0;
+  const auto step = symbolic::coefficient_of(index, variable);
+  return step ? step->as_integer() : std::nullopt;
+}
+
 bool adds_at_own_indices(const KernelGraph &graph, Expr variable) {
   std::vector<bool> varies(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id) {

@@ -295,15 +295,14 @@ std::optional<KernelGraph> written_out(const KernelGraph &graph) {
 /// Whether windows that overlap are walked several times: a pool that also says where its largest
 /// elements are.
 bool walks_windows_again(const KernelGraph &graph) {
-  const auto step_along = [](const Value &value, Expr variable) {
-    const auto step = symbolic::coefficient_of(value.index, variable);
-    return step ? step->as_integer().value_or(0) : 0;
+  const auto step_of = [](const Value &value, Expr variable) {
+    return step_along(value.index, variable).value_or(0);
   };
   return graph.phases > 2 &&
          std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
            for (size_t i = 0; value.op == Op::load && i < graph.element_variables.size(); ++i) {
-             const int64_t tap = step_along(value, graph.element_variables[i]),
-                           row = step_along(value, graph.row_variables.back());
+             const int64_t tap = step_of(value, graph.element_variables[i]),
+                           row = step_of(value, graph.row_variables.back());
              if (tap > 0 && row > 0 && row % tap == 0 && row / tap < graph.element_sizes[i].value())
                return true;
            }

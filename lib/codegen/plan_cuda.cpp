@@ -574,18 +574,20 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
 
 /// Rows of a few elements, of which nothing is stored, as a pointwise kernel over the rows: those
 /// of a thread are read as whole vectors, and walked in registers as often as is wanted.
-bool plan_written_rows(const Request &request, KernelPlan &plan) {
+std::optional<KernelPlan> plan_written_rows(const Request &request, const KernelGraph &graph) {
   constexpr int64_t kLongest = 8;
   constexpr size_t kMostValues = 160; // that a thread computes for a row
-  const auto elements = plan.graph.elements().as_integer();
-  if (request.like || !request.checked.sizes.empty() || !elements || *elements > kLongest ||
-      plan.graph.row_variables.empty() || plan.graph.element_variables.empty())
-    return false;
-  std::optional<KernelGraph> rows = unroll_rows(plan.graph, kMostValues);
+  const auto elements = graph.elements().as_integer();
+  if (request.like || request.choice || !request.checked.sizes.empty() || !elements ||
+      *elements > kLongest || graph.row_variables.empty() || graph.element_variables.empty())
+    return std::nullopt;
+  std::optional<KernelGraph> rows = unroll_rows(graph, kMostValues);
   if (!rows)
-    return false;
+    return std::nullopt;
+  KernelPlan plan;
+  plan.checked = request.checked;
   plan.graph = *std::move(rows);
-  return plan_taps(request, plan);
+  return plan_taps(request, plan) ? std::optional(std::move(plan)) : std::nullopt;
 }
 
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
@@ -646,14 +648,17 @@ KernelPlan make_plan(const Request &request) {
   } else {
     std::optional<KernelPlan> covered =
         whole_rows ? std::nullopt : plan_covered(request, plan.graph);
-    const KernelGraph two_passes = plan.graph;
+    const bool stores_rows = !whole_rows && !stores_elements;
+    std::optional<KernelPlan> written =
+        stores_rows ? plan_written_rows(request, plan.graph) : std::nullopt;
+    const bool may_keep = stores_rows && keeps_few(plan.graph);
     plan_reduction(request, plan, stores_elements, whole_rows);
     KernelPlan pieces;
     if (request.given)
       pieces.graph = *request.given;
     // Of equal times that one for which rows were divided (split_rows); whole sectors stay columns.
     constexpr double kNoSlower = 1.02;
-    if (!whole_rows && !stores_elements && plan_pieces(request, pieces) &&
+    if (may_keep && plan_pieces(request, pieces) &&
         kept_in_pieces(request.module, pieces.graph, request.target) > 0 &&
         is_faster(request, pieces, plan, kNoSlower))
       plan = std::move(pieces);
@@ -668,13 +673,8 @@ KernelPlan make_plan(const Request &request) {
         (!windows || windows->tile == 1) && plan_short_rows_of_neighbours(request, shared, true) &&
         (is_chosen || is_faster(request, shared, plan)))
       plan = std::move(shared);
-    if (!whole_rows && !stores_elements) {
-      KernelPlan written;
-      written.checked = plan.checked;
-      written.graph = two_passes;
-      if (plan_written_rows(request, written) && is_faster(request, written, plan))
-        plan = std::move(written);
-    }
+    if (written && is_faster(request, *written, plan))
+      plan = *std::move(written);
     // Sums over few elements are written out, unless threads that share a row are faster by far.
     if (covered && !is_faster(request, plan, *covered))
       plan = *std::move(covered);

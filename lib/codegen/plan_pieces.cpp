@@ -24,13 +24,6 @@ struct Piece {
   Expr steps = 0; // of the last of a row's parts less, maybe
 };
 
-std::optional<int64_t> step_along(Expr index, Expr variable) {
-  if (!symbolic::depends_on(index, variable))
-    return 0;
-  const auto step = symbolic::coefficient_of(index, variable);
-  return step ? step->as_integer() : std::nullopt;
-}
-
 bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
@@ -63,15 +56,14 @@ bool serves(const KernelGraph &graph) {
 /// The two loops of a graph whose sizes are numbers, but for the last part of each row; nothing if
 /// it serves no such walk.
 std::optional<Piece> find_piece(const KernelGraph &graph) {
-  if (graph.row_variables.empty() || graph.element_variables.empty() || !serves(graph) ||
+  if (!keeps_few(graph) || graph.element_variables.empty() || !serves(graph) ||
       !graph.rows().is_integer() ||
       !(graph.elements().is_integer() || graph.varies_by_row(graph.elements())) ||
       !longest_row(graph))
     return std::nullopt;
   const Piece piece{graph.row_variables.back(), graph.element_variables.back(),
                     graph.row_sizes.back().value(), graph.element_sizes.back()};
-  return piece.kept < 2 || piece.kept > kMostKept || *longest_row(graph) < 1 ? std::nullopt
-                                                                             : std::optional(piece);
+  return *longest_row(graph) < 1 ? std::nullopt : std::optional(piece);
 }
 
 /// The longest runs of 16 bytes of the narrowest loads that divide the piece; 0 if nothing, or not
@@ -149,6 +141,11 @@ int choose_block(const target::Target &target, int64_t blocks, int64_t stretches
 }
 
 } // namespace
+
+bool keeps_few(const KernelGraph &graph) {
+  const auto kept = graph.row_sizes.empty() ? std::nullopt : graph.row_sizes.back().as_integer();
+  return kept && *kept >= 2 && *kept <= kMostKept;
+}
 
 int64_t kept_in_pieces(const ir::Module &module, const KernelGraph &graph,
                        const target::Target &target) {

@@ -403,6 +403,28 @@ void find_stores_by_lanes(const ir::Module &module, KernelPlan &plan, const RowW
 
 } // namespace
 
+std::optional<KernelPlan> plan_of_full_rows(const KernelPlan &plan) {
+  const auto *row = std::get_if<RowWalk>(&plan.walk);
+  const bool gathers = std::find(plan.by_run.begin(), plan.by_run.end(), true) != plan.by_run.end();
+  if (row == nullptr || row->rows != 1 || row->steps < 2 || row->vector < 2 || !plan.origin ||
+      !gathers || plan.graph.elements().is_integer() ||
+      !symbolic::known_multiple_of(*plan.origin, row->vector, plan.graph.ranges))
+    return std::nullopt;
+  const int64_t longest = symbolic::bounds(plan.graph.elements(), plan.graph.ranges).high;
+  const int64_t held = int64_t{row->steps} * row->threads * row->vector;
+  if (longest <= 0 || longest > held || longest % row->vector != 0 ||
+      plan.graph.element_sizes.size() != 1)
+    return std::nullopt;
+  KernelPlan full = plan;
+  full.origin.reset();
+  full.graph.element_sizes = {Expr(longest)};
+  RowWalk walk = *row;
+  walk.guard_run = longest != held;
+  walk.whole_steps = 0;
+  full.walk = walk;
+  return full;
+}
+
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   if (walk.rows == 1)
     walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);

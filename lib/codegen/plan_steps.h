@@ -146,12 +146,20 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
 /// other loads may be contiguous along the column.
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                        const target::Target &target, const PlanChoice *choice, bool mixed = false);
+/// The plan of rows that are as long as any, where blocks have a row each, most of them that long
+/// (parts of a row), and runs then begin and end with them: nothing is asked of an element. Only
+/// where much is done with one.
+std::optional<KernelPlan> plan_of_full_rows(const KernelPlan &plan);
+/// The coefficient of `variable`, if it is a number; 0 if the index does not mention it.
+std::optional<int64_t> step_along(Expr index, Expr variable);
 /// Bytes of what a thread accumulates for one row.
 int64_t accumulator_bytes(const KernelGraph &graph);
 /// Plans a reduction that keeps a short innermost loop, in runs of the piece of memory in which its
 /// rows lie with the last element loop (WindowWalk::kept): numbers a channel, channels innermost.
 /// False, and nothing done, if there is no such piece, or if its size is a symbol.
 bool plan_pieces(const Request &request, KernelPlan &plan);
+/// Whether the last loop of rows is as short as such a loop is.
+bool keeps_few(const KernelGraph &graph);
 /// Rows that a block of that plan has, where their elements are parts of sectors; 0: none.
 int64_t kept_in_pieces(const ir::Module &module, const KernelGraph &graph,
                        const target::Target &target);

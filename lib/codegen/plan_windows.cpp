@@ -43,14 +43,6 @@ bool is_access(const Value &value) {
   return value.op == Op::load || value.op == Op::store || value.op == Op::store_reduction;
 }
 
-/// The coefficient of `variable`, if it is a number; 0 if the index does not mention it.
-std::optional<int64_t> step_along(Expr index, Expr variable) {
-  if (!symbolic::depends_on(index, variable))
-    return 0;
-  const auto step = symbolic::coefficient_of(index, variable);
-  return step ? step->as_integer() : std::nullopt;
-}
-
 /// Puts the row variable last along which most bytes are neighbours, or lie close (windows that
 /// move by a few elements). False if there is none.
 bool put_close_rows_last(const ir::Module &module, KernelGraph &graph) {

@@ -30,31 +30,6 @@ bool Parameters::stored_over(BufferId storage) const {
 
 namespace {
 
-/// The plan of rows that are as long as any, where blocks have a row each, most of them that long
-/// (parts of a row), and runs then begin and end with them: nothing is asked of an element. Only
-/// where much is done with one.
-std::optional<KernelPlan> plan_of_full_rows(const KernelPlan &plan) {
-  const auto *row = std::get_if<RowWalk>(&plan.walk);
-  const bool gathers = std::find(plan.by_run.begin(), plan.by_run.end(), true) != plan.by_run.end();
-  if (row == nullptr || row->rows != 1 || row->steps < 2 || row->vector < 2 || !plan.origin ||
-      !gathers || plan.graph.elements().is_integer() ||
-      !symbolic::known_multiple_of(*plan.origin, row->vector, plan.graph.ranges))
-    return std::nullopt;
-  const int64_t longest = symbolic::bounds(plan.graph.elements(), plan.graph.ranges).high;
-  const int64_t held = int64_t{row->steps} * row->threads * row->vector;
-  if (longest <= 0 || longest > held || longest % row->vector != 0 ||
-      plan.graph.element_sizes.size() != 1)
-    return std::nullopt;
-  KernelPlan full = plan;
-  full.origin.reset();
-  full.graph.element_sizes = {Expr(longest)};
-  RowWalk walk = *row;
-  walk.guard_run = longest != held;
-  walk.whole_steps = 0;
-  full.walk = walk;
-  return full;
-}
-
 class Printer : WalkText {
 public:
   using WalkText::WalkText;
