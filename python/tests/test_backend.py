@@ -170,6 +170,73 @@ class Inference(Case):
         self.assert_same((a, b), (c, d))
         self.all_compiled()
 
+    def test_inputs_are_written_by_the_program(self):
+        """Nothing is copied into them afterwards: every node, the copies that AOTAutograd adds among them, is the program's."""
+        def put(x, places, rows):
+            x[places] = rows
+            return x
+
+        def cache(k, v, place, q):
+            k.index_copy_(2, place, v)
+            return F.scaled_dot_product_attention(q, k, k)
+
+        def swapped(x, y):
+            z = x.clone()
+            x.copy_(y)
+            y.copy_(z)
+            return x + 1
+
+        def read_before(x, y):
+            z = x * 2
+            x.copy_(y)
+            return z, y + x
+
+        def parts(x, y):
+            x[:, 3:5] = y[:, :2]
+            x[7].mul_(2)
+            return y.sum(), x[1:3]
+
+        def twice(x, y):
+            x.add_(1)
+            y.add_(x)
+            x.mul_(2)
+            return y
+
+        places, place = torch.randperm(50)[:20], torch.tensor([5])
+        inputs = [(put, (torch.zeros(50, 8), places, torch.rand(20, 8))),
+                  (cache, (torch.zeros(2, 4, 32, 16), torch.rand(2, 4, 1, 16), place, torch.rand(2, 4, 1, 16)))]
+        for f in (swapped, read_before, parts, twice):
+            inputs += [(f, (torch.rand(10, 6), torch.rand(10, 6))), (f, (torch.rand(6, 10).t(), torch.rand(10, 6)))]
+        for f, given in inputs:
+            g = self.compiled(f)
+            for _ in range(3):
+                a, b = ([t.clone(memory_format=torch.preserve_format) for t in given] for _ in range(2))
+                self.assert_same(g(*a), f(*b))
+                self.assert_same(a, b)
+            self.all_compiled()
+
+    def test_inputs_that_share_memory(self):
+        def f(a, b):
+            a.mul_(2)
+            return b + 1
+
+        g, base = self.compiled(f), torch.rand(4, 6)
+        x, y = base.clone(), base.clone()
+        self.assert_same(g(x[0], x[:, 1]), f(y[0], y[:, 1]))
+        self.assert_same(x, y)
+
+    def test_writes_beside_what_pytorch_runs(self):
+        def f(x, y):
+            x.add_(y)
+            z = torch.ops.tsc_test.twice(x)
+            y.mul_(2)
+            return z.sum() + y
+
+        a, b = torch.rand(4, 4), torch.rand(4, 4)
+        c, d = a.clone(), b.clone()
+        self.assert_same(self.compiled(f)(a, b), f(c, d))
+        self.assert_same((a, b), (c, d))
+
     def test_memory_that_is_let_go(self):
         def f(x, z):
             y = torch.sin(x + 1)

@@ -49,6 +49,33 @@ class Exported(Case):
         with self.assertRaisesRegex(TypeError, "structure"):
             call(x)
 
+    def test_buffers_are_written_by_the_program(self):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name in ("a", "b"):
+                    self.register_buffer(name, torch.rand(3, 5))
+                self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+            def forward(self, x, place):
+                before = self.a.clone()
+                self.a.copy_(self.b)  # what either becomes is the other
+                self.b.copy_(before)
+                self.calls.add_(1)
+                x.index_fill_(0, place, 2.0)
+                return x.sum() + self.a + self.calls
+
+        model = Model()
+        other = copy.deepcopy(model)
+        call = tsc.compile(torch.export.export(model, (torch.rand(4, 5), torch.tensor([1, 3]))))
+        for _ in range(3):
+            x = torch.rand(4, 5)
+            y = x.clone()
+            self.assert_same(call(x, torch.tensor([1, 3])), other(y, torch.tensor([1, 3])))
+            self.assert_same(x, y)
+        self.assert_same(dict(model.named_buffers()), dict(other.named_buffers()))
+        self.all_compiled()
+
     def test_arrays_by_dlpack(self):
         exported = torch.export.export(nn.Tanh(), (torch.randn(4),))
         x = numpy.linspace(-1, 1, 4, dtype=numpy.float32)

@@ -33,4 +33,5 @@ def backend(module, example_inputs, **options):
     compilers = {name: functools.partial(_compile, kind=kind, draws=draws) for name, kind in (
         ("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "inference"))}
     with _tracing.kept():
-        return aot_autograd(**compilers)(module, example_inputs)
+        # Inputs that the module writes to are written by its programs, not copied into afterwards.
+        return aot_autograd(**compilers, keep_inference_input_mutations=True)(module, example_inputs)

@@ -9,7 +9,7 @@ from torch.fx.passes.split_module import split_module
 from . import _library, _report
 from ._config import config
 from ._library import Handle, TscError
-from .graph import CannotConvert, Converter, drops_weights, evaluator, symbols_of, tensors_in, why_eager
+from .graph import CannotConvert, Converter, drops_weights, evaluator, is_write_back, symbols_of, tensors_in, why_eager
 from .program import Program, as_tensor
 
 #: Of what these clone eager mode keeps the gaps between rows, too, which nobody asked for.
@@ -165,6 +165,8 @@ class Compiled:
                 return tensor
 
             return replay
+        if is_write_back(result):
+            result = result.args[0]
         if not isinstance(result, torch.fx.Node):
             return lambda inputs, outputs, values: result
         if result in positions:

@@ -212,11 +212,29 @@ def why_eager(node, random):
         return None if is_getitem or (_is_number(value) and _python_name(node.target)) else "no operator of PyTorch's"
     if random == "eager" and torch.Tag.nondeterministic_seeded in node.target.tags:
         return "config.random is 'eager'"
-    if node.target._schema.is_mutable:
+    if node.target._schema.is_mutable and not is_write_back(node):
         return "an operator that works in place"
     if not node.target._schema.returns and node.target.namespace not in ("aten", "prims"):
         return "an operator that is there for its effect"  # the library would find nothing that needs it
     return None
+
+
+def is_write_back(node):
+    """The copy of a value into an input, which AOTAutograd puts behind everything else: what an input is when the graph has run.
+    As a result it is that input."""
+    if not isinstance(node, torch.fx.Node) or node.op != "call_function" or node.target != torch.ops.aten.copy_.default:
+        return False
+    if any(user.op != "output" for user in node.users):
+        return False
+    written, value = node.args[:2]
+    if not isinstance(value, torch.fx.Node) or written.op != "placeholder" or written is value:
+        return False
+    forms = [(n.meta["val"].dtype, n.meta["val"].device, n.meta["val"].shape) if isinstance(n.meta.get("val"), torch.Tensor) else None
+             for n in (written, value)]
+    if None in forms or forms[0] != forms[1] or written.meta["val"].is_complex():
+        return False
+    order = {n: i for i, n in enumerate(node.graph.nodes)}
+    return all(order[user] <= order[node] or user.op == "output" for user in written.users)
 
 
 def drops_weights(node):
@@ -267,13 +285,14 @@ def views_of_results(results):
 
 class Converter:
     """One module, whose submodules are functions that operators take. `inputs` are the placeholders, or tensors of the module itself, that the program
-    takes, in order; `outputs` its nodes that the program gives. `fixed`: numbers that stand for symbols, by their names."""
+    takes, in order; `outputs` its nodes that the program gives; `writes` are (input, value) that it leaves in its inputs. `fixed`: numbers that stand for symbols, by their names."""
 
     def __init__(self, module, prefix="", fixed=None):
         self.module, self.prefix, self.fixed = module, prefix, fixed or {}
         self.symbols = {}
         self.inputs, self.nodes, self.devices = [], [], set()
         self.outputs = []
+        self.writes = []
         self.constants = {}
         self.views = {}  # results that are made of an input or output
         self.subgraphs = {}
@@ -290,6 +309,8 @@ class Converter:
                 self._input(node, node.meta.get("val"))
             elif node.op == "get_attr":
                 self._attribute(node)
+            elif is_write_back(node):
+                self.writes.append(node.args[:2])
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
@@ -297,7 +318,7 @@ class Converter:
                 for result in self._results(node):
                     if result in self.views:
                         result = self.views[result][0]
-                    computed = isinstance(result, torch.fx.Node) and result.op == "call_function"
+                    computed = isinstance(result, torch.fx.Node) and result.op == "call_function" and not is_write_back(result)
                     if not computed or result in seen:
                         continue
                     seen.add(result)
@@ -310,13 +331,18 @@ class Converter:
         placeholders = [n for n in self.nodes if n["op"] == "placeholder"]
         others = [n for n in self.nodes if n["op"] != "placeholder"]
         self.numbers = self._numbers_of(self._results(next(n for n in self.module.graph.nodes if n.op == "output")))
-        output = {"name": "output", "op": "output", "args": [[{"node": n.name} for n in self.outputs] +
-                                                             [{"expr": name} for name in self.numbers] +
-                                                             [{"node": n.name} for n in self.reals]]}
+        results = [{"node": n.name} for n in self.outputs] + [{"expr": name} for name in self.numbers] + [{"node": n.name} for n in self.reals]
+        left = [{"node": value.name} for _, value in self.writes]
+        output = {"name": "output", "op": "output", "args": [results + left]}
         if any(n["name"] == "output" for n in self.nodes):
             output["name"] = "tsc_output"
         graph = {"format": "tsc-graph", "version": 1, "symbols": self.symbols,
                  "nodes": placeholders + others + [output]}
+        if self.writes:
+            graph["signature"] = {
+                "inputs": [{"node": n["name"], "kind": "user"} for n in placeholders],
+                "outputs": [{"kind": "user", "value": value} for value in results] +
+                           [{"kind": "input_mutation", "value": value, "target": written.name} for (written, _), value in zip(self.writes, left)]}
         if self.subgraphs:
             graph["subgraphs"] = self.subgraphs
         return json.dumps(graph).encode()
