@@ -239,6 +239,8 @@ std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
   const std::optional<Op> op = combining_op(spec.kind, spec.source_dtype);
   if (op && is_written_out(context, spec))
     return {unroll(context, spec, *op, count.value())};
+  if (const std::optional<std::vector<bool>> of_row = dimensions_of_rows(context, spec))
+    return reduce_in_rows(context, spec, *of_row);
   const int64_t splits = number_of_splits(context, spec);
   return splits > 1 ? reduce_in_parts(context, spec, splits) : register_reduction(context, spec);
 }

@@ -242,6 +242,65 @@ int64_t number_of_splits(Context &context, const ReductionSpec &spec) {
   return 1;
 }
 
+std::optional<std::vector<bool>> dimensions_of_rows(Context &context, const ReductionSpec &spec) {
+  const size_t rank = spec.sizes.size(), reduced = spec.reduction_sizes.size();
+  if (!context.policy.reductions_take_values || reduced < 2 || ir::tuple_size(spec.kind) > 1 ||
+      spec.kind == ReductionKind::argmax || spec.kind == ReductionKind::argmin)
+    return std::nullopt;
+  const LoopId whole = view_loop(context, spec.source_dtype,
+                                 joined(spec.sizes, spec.reduction_sizes), spec.inputs[0]);
+  const ir::LoopBody body = ir::trace_value(context.module, whole);
+  for (const ir::BodyOp &op : body.ops) {
+    if (op.op != Op::load)
+      continue;
+    const ir::Buffer &buffer = context.module.buffer(op.buffer);
+    const auto *reduction =
+        buffer.operation == ir::kNone
+            ? nullptr
+            : std::get_if<ir::Reduction>(&context.module.operations[buffer.operation].kind);
+    if (reduction == nullptr)
+      continue;
+    std::vector<bool> of_row(reduced);
+    Expr elements(1), rows = symbolic::numel(spec.sizes);
+    for (size_t k = 0; k < reduced; ++k) {
+      of_row[k] = !symbolic::depends_on(body.indices[op.index], body.variables[rank + k]);
+      (of_row[k] ? elements : rows) *= spec.reduction_sizes[k];
+    }
+    if (elements == symbolic::numel(reduction->reduction_sizes) && !elements.is_integer(1) &&
+        !rows.is_integer(1) && rows == symbolic::numel(buffer.layout.sizes))
+      return of_row;
+  }
+  return std::nullopt;
+}
+
+std::vector<TensorValue> reduce_in_rows(Context &context, const ReductionSpec &spec,
+                                        const std::vector<bool> &of_row) {
+  const size_t rank = spec.sizes.size();
+  ReductionSpec parts = spec, last = spec;
+  parts.reduction_sizes.clear();
+  last.reduction_sizes.clear();
+  for (size_t k = 0; k < of_row.size(); ++k) {
+    (of_row[k] ? parts : last).reduction_sizes.push_back(spec.reduction_sizes[k]);
+    if (!of_row[k])
+      parts.sizes.push_back(spec.reduction_sizes[k]);
+  }
+  if (tensor::is_reduced_float(spec.dtype))
+    parts.dtype = DType::f32;
+  std::vector<Expr> index = identity_index(rank);
+  size_t row = rank, element = parts.sizes.size();
+  for (const bool is_of_row : of_row)
+    index.push_back(ir::variable(is_of_row ? element++ : row++));
+  for (Operand &input : parts.inputs)
+    input = reindexed(input, index);
+  last.source_dtype = parts.dtype;
+  last.inputs.clear();
+  for (TensorValue &part : register_reduction(context, parts)) {
+    realize(context, *part.storage);
+    last.inputs.push_back(operand_of(context, part));
+  }
+  return register_reduction(context, last);
+}
+
 std::vector<TensorValue> reduce_in_parts(Context &context, const ReductionSpec &spec,
                                          int64_t splits) {
   ReductionSpec last = spec;

@@ -137,7 +137,11 @@ class Compiled:
         self._is_single = not isinstance(results, (list, tuple))
         self._views, self._constants = converter.views, converter.constants
         self._are_as_expected = False  # what the program gives lies as PyTorch's results do, in each call
-        self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
+        results = [results] if self._is_single else results
+        self._results = [self._result(r, positions, computed) for r in results]
+        #: Where every result is an output: which; and, once outputs are known to be as expected, the program that gives them.
+        self._picked = [computed[r] for r in results] if all(isinstance(r, torch.fx.Node) and r in computed for r in results) else None
+        self._quick = None
 
     @staticmethod
     def _is_static(value):
@@ -187,6 +191,12 @@ class Compiled:
         raise CannotConvert(result, f"a result of {type(value).__name__}")
 
     def __call__(self, *inputs):
+        if self._quick is not None:
+            try:
+                outputs = self._quick(inputs)
+            except TscError as error:
+                return self._without_program(error, inputs)
+            return outputs[self._picked[0]] if self._is_single else [outputs[i] for i in self._picked]
         values = {name: inputs[i] if d is None else inputs[i].shape[d] for name, (i, d) in self._symbols.items()}
         outputs = []
         if self._program is not None:
@@ -196,10 +206,7 @@ class Compiled:
             try:
                 tensors = program(inputs)
             except TscError as error:
-                if self._on_refusal is None or not getattr(error, "is_of_sizes", False):
-                    raise
-                self._on_refusal(error)
-                return self._module(*inputs)
+                return self._without_program(error, inputs)
             if self._decided:
                 values.update({name: program.program.number(i, tensors[i]) if d is None else tensors[i].shape[d]
                                for name, (i, d) in self._decided.items()})
@@ -209,8 +216,17 @@ class Compiled:
             else:
                 outputs = [self._as_expected(tensor, layout, values) for tensor, layout in zip(tensors, self._layouts)]
                 self._are_as_expected = not (self._symbols or self._decided) and all(a is b for a, b in zip(outputs, tensors))
+                if self._are_as_expected and self._picked is not None and self._likely_program is None:
+                    self._quick = self._program
         results = [result(inputs, outputs, values) for result in self._results]
         return results[0] if self._is_single else results
+
+    def _without_program(self, error, inputs):
+        """What eager mode gives, where the program does not take the inputs' sizes; all other errors are raised."""
+        if self._on_refusal is None or not getattr(error, "is_of_sizes", False):
+            raise error
+        self._on_refusal(error)
+        return self._module(*inputs)
 
     @staticmethod
     def _as_expected(tensor, layout, values):

@@ -234,6 +234,8 @@ def work(options):
             cases.append(Case(number, options))
         except TimeoutError as error:
             print(f"ROW {json.dumps({'number': number, 'family': '', 'text': '', 'failed': str(error)})}", flush=True)
+        except Exception as error:  # of the workload's own making: the worker's others go on
+            print(f"ROW {json.dumps({'number': number, 'family': '', 'text': '', 'failed': f'{type(error).__name__} {str(error)[:200]}'})}", flush=True)
         signal.alarm(0)
     print("READY", flush=True)
     sys.stdin.readline()

@@ -678,10 +678,9 @@ void add_scatters(Table &table) {
           source =
               builder.call(kDiv, {source, builder.call("aten.unsqueeze.default", {counts, -1})});
         }
-        const Argument sums =
-            builder.call("tsc.sum_at.default",
-                         {source, call["indices"], call["num_weights"], call["padding_idx"]});
-        return convert(builder, sums, gradient.dtype);
+        return builder.call("tsc.sum_at.default",
+                            {source, call["indices"], call["num_weights"], call["padding_idx"]},
+                            {{"dtype", gradient.dtype}});
       });
 }
 

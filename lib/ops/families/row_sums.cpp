@@ -177,6 +177,11 @@ Argument scatter_in_order(GraphBuilder &builder, const Call &call) {
   return added_to(builder, call["self"], reshaped(sums, self.layout.sizes));
 }
 
+/// What sums are rounded to, once.
+DType dtype_of_sum_at(const Call &call) {
+  return call.dtype("dtype").value_or(call.tensor("source").dtype);
+}
+
 /// What tsc.sum_at sums up as [index, columns], and where it goes: each checked, the padding's to
 /// 0.
 struct SumAt {
@@ -198,12 +203,11 @@ SumAt sum_at_of(GraphBuilder &builder, const Call &call) {
 Argument sum_at_in_order(GraphBuilder &builder, const Call &call) {
   const SumAt of = sum_at_of(builder, call);
   const Term keys = where(Term(builder, of.padding), size_argument(of.rows), of.places);
-  return sums_of_rows(builder, of.source, keys, of.rows, call.tensor("source").dtype);
+  return sums_of_rows(builder, of.source, keys, of.rows, dtype_of_sum_at(call));
 }
 
 /// A sum of all rows for each place, of those that go there: the source is read once.
 Argument sum_at_few_places(GraphBuilder &builder, const Call &call) {
-  const TensorMeta source = call.tensor("source");
   const SumAt of = sum_at_of(builder, call);
   // In memory, checked once: not at every element of a row.
   const Argument narrow =
@@ -214,7 +218,7 @@ Argument sum_at_few_places(GraphBuilder &builder, const Call &call) {
   Arguments sums;
   for (int64_t at = 0; at < of.rows.value(); ++at) {
     const Term chosen = where(equal(keys, at), rows, 0.0);
-    sums.push_back(sum(chosen, {0}, false).as(source.dtype));
+    sums.push_back(sum(chosen, {0}, false).as(dtype_of_sum_at(call)));
   }
   return builder.call("aten.stack.default", {sums, 0});
 }
@@ -228,7 +232,7 @@ Argument sum_at(GraphBuilder &builder, const Call &call) {
   const Term column = Term(builder, of.padding).then("aten.unsqueeze.default", {-1});
   const Argument masked = where(column, 0.0, widen(builder, of.source));
   const Argument total = builder.call(kIndexPut, {zeros, Arguments{of.places}, masked, true});
-  return convert(builder, total, source.dtype);
+  return convert(builder, total, dtype_of_sum_at(call));
 }
 
 /// The same in float32, rounded once.
@@ -420,16 +424,11 @@ Value rows_value(const Call &call) {
 } // namespace
 
 void add_row_sums(Table &table) {
-  table.add("tsc::sum_at(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) -> Tensor")
-      .decompose(sum_at);
-  table
-      .add("tsc::sum_at_few_places(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) "
-           "-> Tensor")
-      .decompose(sum_at_few_places);
-  table
-      .add("tsc::sum_at_in_order(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) "
-           "-> Tensor")
-      .decompose(sum_at_in_order);
+  const std::string at = "(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx, *, "
+                         "ScalarType? dtype=None) -> Tensor";
+  table.add("tsc::sum_at" + at).decompose(sum_at);
+  table.add("tsc::sum_at_few_places" + at).decompose(sum_at_few_places);
+  table.add("tsc::sum_at_in_order" + at).decompose(sum_at_in_order);
   table
       .add("tsc::index_put_in_order(Tensor self, Tensor?[] indices, Tensor values, bool "
            "accumulate=True) -> Tensor")

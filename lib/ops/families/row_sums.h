@@ -11,7 +11,7 @@ namespace tsc::ops {
 inline constexpr int64_t kSumPiece = 128;
 
 /// Rows of `source` added where `indices` say, in a table of `rows` rows; those of `padding_idx`
-/// nowhere. decompose leaves it to order_sums.
+/// nowhere, in `dtype` or the source's. decompose leaves it to order_sums.
 inline constexpr std::string_view kSumAt = "tsc.sum_at.default";
 
 /// Of what adds at run-time indices the operator that does so in a fixed order: "" for all others.
