@@ -47,7 +47,7 @@ constexpr double kQuotientOfSymbols = 20,
                  kWideQuotientOfSymbols = 100; // by one that a launch brings
 constexpr double kQuotientByInverse = 6;       // of a position, by a symbol whose inverse it brings
 constexpr double kQuick = 2;                   // of KernelPlan::quick
-constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
+constexpr double kTileRun = 8; // where a run of a tile lies, in memory and in shared memory
 constexpr double kRowThread = 30, kToNeighbour = 3;
 constexpr double kBlockOfWords = 100; // ten rounds of Philox
 constexpr double kByLanes = 2;        // an element, through shared memory
@@ -121,7 +121,7 @@ public:
                       changed_sectors_ / kChangedSectors,
                   from_memory_again_ > 0 ? moved_again : 0});
     if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
-      instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
+      instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(false) *
                        vector_ / (rows_ * elements_);
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
     if (row && row->steps > 0 && graph_.reduces) // threads that lie behind the row's end

@@ -29,8 +29,18 @@ struct TileWalk {
   int edge = 32, height = 32, across = 1;
   bool guard = false; // tiles reach past the end
   int elements() const { return edge * height; }
-  /// Steps of runs of `width` elements; the last one may have fewer than the block has threads.
-  int steps_of(int width) const { return (elements() / width + block - 1) / block; }
+  /// Runs of a line: where tiled loads read (`turned`) a line goes down, else along the edge.
+  int runs_of_line(bool turned) const { return turned ? height / across : edge / vector; }
+  /// Lines of which the block's threads take a run each at a time, so that a thread stays at its
+  /// place in them; some threads may be left over. 0: a line has more runs than there are threads,
+  /// which take one run after the other.
+  int lines_at_once(bool turned) const { return block / runs_of_line(turned); }
+  int lines(bool turned) const { return turned ? edge : height; }
+  int steps_of(bool turned) const {
+    const int at_once = lines_at_once(turned);
+    return at_once > 0 ? (lines(turned) + at_once - 1) / at_once
+                       : (lines(turned) * runs_of_line(turned) + block - 1) / block;
+  }
   /// Few elements along the outer variable: they lie in lines along the inner one, of which runs
   /// are neighbours then.
   bool lies_across() const { return height < 16; }

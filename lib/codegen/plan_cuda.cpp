@@ -479,8 +479,8 @@ void plan_elements(const Request &request, KernelPlan &plan) {
              planned_time(request, other) < kSharesPlaces * planned_time(request, plan);
     });
   try_instead([&](KernelPlan &other) {
-    return plan_tile(request.module, request.group, other, nullptr, request.chosen(),
-                     TileEdges::any);
+    return plan_tile(request.module, request.group, other, request.target, nullptr,
+                     request.chosen(), TileEdges::any);
   });
 }
 
@@ -525,7 +525,8 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     KernelPlan other;
     other.graph = plan.graph;
     if (!request.like && request.checked.sizes.empty() &&
-        plan_tile(request.module, request.group, other, nullptr, request.chosen(), edges, true))
+        plan_tile(request.module, request.group, other, request.target, nullptr, request.chosen(),
+                  edges, true))
       others.push_back(std::move(other));
   }
   {
@@ -534,7 +535,7 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     if (plan_interleaved(request, other, Interleaving::of_tables))
       others.push_back(std::move(other));
   }
-  if (!plan_tile(request.module, request.group, plan, tile, request.chosen())) {
+  if (!plan_tile(request.module, request.group, plan, request.target, tile, request.chosen())) {
     KernelPlan plain; // runs of neighbours, whatever else there is
     plain.checked = plan.checked;
     plain.graph = plan.graph;

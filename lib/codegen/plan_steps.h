@@ -190,7 +190,7 @@ enum class TileEdges : uint8_t {
 /// `guarded`: also through loads under conditions that follow from an element's place (padding,
 /// joins); false if it turns none of these.
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const TileWalk *like, const PlanChoice &choice,
+               const target::Target &target, const TileWalk *like, const PlanChoice &choice,
                TileEdges edges = TileEdges::long_ones, bool guarded = false);
 /// Whether a value is computed, in a few steps, of elements' places and constants alone; the places
 /// among what it is computed of, itself included, are added to `places`, if given.

@@ -220,14 +220,14 @@ private:
   // ---- tiles through shared memory
 
   std::string tile_run(const std::string &name) const {
-    return name + (tile_->steps_of(tile_->across) > 1 ? "[k]" : "");
+    return name + (tile_->steps_of(true) > 1 ? "[k]" : "");
   }
   /// All loads of the tile are under way before the first is used.
   void load_tiles() {
     if (!tile_)
       return;
     const std::string width = std::to_string(tile_->across);
-    const int steps = tile_->steps_of(tile_->across);
+    const int steps = tile_->steps_of(true);
     for (const auto &[id, name] : tiles_) {
       const std::string type = std::string(storage_type(module_.buffer(graph_[id].buffer).dtype));
       shared_.push_back(type + " " + name + "[" +

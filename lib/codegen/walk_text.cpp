@@ -459,21 +459,36 @@ void WalkText::tile_coordinates() {
 }
 
 int WalkText::open_tile_runs(bool turned, bool down_used) {
-  const int width = turned ? tile_->across : vector_;
-  const std::string runs = std::to_string((turned ? tile_->height : tile_->edge) / width);
-  const int steps = tile_->steps_of(width), all = tile_->elements() / width;
+  const int width = turned ? tile_->across : vector_, runs = tile_->runs_of_line(turned),
+            lines = tile_->lines(turned), at_once = tile_->lines_at_once(turned),
+            steps = tile_->steps_of(turned);
   if (steps > 1)
     line("TC_UNROLL");
   open(steps > 1 ? "for (int k = 0; k < " + std::to_string(steps) + "; ++k)" : "");
-  line("const int run = " +
-       (steps > 1 ? "k * " + std::to_string(tile_->block) + " + " : std::string()) +
+  const std::string runs_text = std::to_string(runs),
+                    times = width > 1 ? " * " + std::to_string(width) : "";
+  std::string place = "thread % " + runs_text + times, line_of = "thread / " + runs_text, condition;
+  line("const int thread = " +
+       (at_once == 0 && steps > 1 ? "k * " + std::to_string(tile_->block) + " + " : std::string()) +
        "static_cast<int>(threadIdx.x);");
-  const std::string along = "run % " + runs + (width > 1 ? " * " + std::to_string(width) : "");
-  line("const int across = " + (turned ? "run / " + runs : along) +
-       (down_used ? ", down = " + (turned ? along : "run / " + runs) : "") + ";");
-  if (all % tile_->block == 0)
+  if (at_once == 0) {
+    if (lines * runs % tile_->block != 0)
+      condition = "thread < " + std::to_string(lines * runs);
+  } else {
+    if (steps > 1)
+      line_of += " + k * " + std::to_string(at_once);
+    if (tile_->block % runs != 0)
+      condition = "thread < " + std::to_string(at_once * runs);
+    if (lines % at_once != 0)
+      condition += (condition.empty() ? "" : " && ") + std::string(turned ? "across" : "down") +
+                   " < " + std::to_string(lines);
+  }
+  const bool asks_line = condition.find("down") != std::string::npos;
+  line("const int across = " + (turned ? line_of : place) +
+       (down_used || asks_line ? ", down = " + (turned ? place : line_of) : "") + ";");
+  if (condition.empty())
     return 1;
-  open("if (run < " + std::to_string(all) + ")");
+  open("if (" + condition + ")");
   return 2;
 }
 
