@@ -5,6 +5,8 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
+#include <algorithm>
+
 using namespace tsc;
 using nlohmann::json;
 
@@ -115,6 +117,26 @@ void check_few_words(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// A table of many words, few of which are asked for: no table of floats beside it, also where rows
+/// count less the more often they are asked for.
+void check_large_table(const std::vector<runtime::SessionOptions> &ways) {
+  for (const bool by_frequency : {false, true}) {
+    testing::MadeGraph graph;
+    graph.name = by_frequency ? "by frequency" : "as they are";
+    graph.inputs = {{"g", "bfloat16", {3, 171, 1024}}, {"i", "int64", {3, 171}, 0, 400}};
+    graph.calls = {
+        {"y", "aten.embedding_dense_backward.default", {"$g", "$i", 20000, 7, by_frequency}}};
+    graph.outputs = {"y"};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(graph.name);
+    const auto &kernels = compilation.program.kernels;
+    CHECK(std::any_of(kernels.begin(), kernels.end(), [](const program::Kernel &kernel) {
+      return kernel.plan.find("tc_sum_rows") != std::string::npos;
+    }));
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
 void check_no_such_word(const std::vector<runtime::SessionOptions> &ways) {
   testing::MadeGraph graph;
   graph.inputs = {{"g", "float32", {1024, 64}}, {"i", "int64", {1024}}};
@@ -134,6 +156,10 @@ void check_no_such_word(const std::vector<runtime::SessionOptions> &ways) {
 TEST_CASE("gradients of a few words are sums of all rows") {
   check_few_words(testing::host_ways());
   check_no_such_word(testing::host_ways());
+}
+
+TEST_CASE("gradients of a large table are rounded where they are summed up") {
+  check_large_table(testing::host_ways());
 }
 
 TEST_CASE("gradients of a few words are sums of all rows on the GPU", "[gpu]") {

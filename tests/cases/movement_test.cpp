@@ -47,6 +47,9 @@ std::vector<Case> tiles() {
       permuted("short where loads are neighbours", "bfloat16", {70, 5, 9, 8}, {2, 3, 1, 0}),
       permuted("bytes", "int8", {5, 40, 6, 33}, {3, 0, 2, 1}),
       permuted("doubles", "float64", {3, 9, 5, 24}, {3, 2, 0, 1}),
+      permuted("lines that leave threads over", "bfloat16", {3, 67, 77}, {0, 2, 1}),
+      permuted("whole lines beside runs", "float16", {2, 544, 77}, {0, 2, 1}),
+      permuted("wide edges", "int8", {2, 301, 131}, {0, 2, 1}),
       {"an operand of a short dimension alone",
        {{"x", "float32", {3, 16, 5, 12, 64}}, {"b", "float32", {16}}},
        {{"p", "aten.permute.default", {"$x", {4, 2, 0, 3, 1}}},
@@ -390,6 +393,18 @@ TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testin
 TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(tiles(), ways);
+}
+
+TEST_CASE("a result that is an input is copied by a kernel") {
+  testing::MadeGraph graph{
+      "divided by one",
+      {{"x", "float32", {1000, 7}}},
+      {{"y", "aten.div.Scalar", {"$x", 1}}, {"v", "aten.view.default", {"$y", {7000}}}},
+      {"y", "v"},
+      {}};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(!compilation.program.kernels.empty());
+  testing::check_made(graph, compilation, 0, testing::host_ways());
 }
 
 TEST_CASE("an image with its channels innermost is a list of pixels without a copy") {

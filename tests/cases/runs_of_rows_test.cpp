@@ -64,6 +64,23 @@ testing::MadeGraph additions(const std::string &dtype, int64_t rows, int64_t pla
               {{"y", "aten.scatter_add.default", {"$x", 0, "$i", "$s"}}}, {"y"});
 }
 
+testing::MadeGraph softmax(const std::string &dtype, const std::vector<int64_t> &sizes) {
+  return made("softmax of " + dtype, {{"x", dtype, sizes}},
+              {{"y", "aten._softmax.default", {"$x", -1, false}}}, {"y"});
+}
+
+/// How far one softmax is from another over `dim`, summed up over all elements.
+testing::MadeGraph distillation(const std::string &dtype, const std::vector<int64_t> &sizes,
+                                int64_t dim) {
+  return made("distillation over " + std::to_string(dim) + " of " + dtype,
+              {{"x", dtype, sizes, -4, 4}, {"t", dtype, sizes, -4, 4}},
+              {{"l", "aten._log_softmax.default", {"$x", dim, false}},
+               {"p", "aten._softmax.default", {"$t", dim, false}},
+               {"m", "aten.mul.Tensor", {"$p", "$l"}},
+               {"y", "aten.sum.default", {"$m"}}},
+              {"y"});
+}
+
 std::vector<Expected> graphs() {
   const std::string together = "numbers of an element together";
   return {
@@ -77,6 +94,8 @@ std::vector<Expected> graphs() {
       {moments("float16", {3, 5003}, json{-1}, -1, 1), "", ""},
       {draws("bfloat16", {1031, 498}), "of 2 elements a thread", "tc_pair_offset"},
       {draws("float32", {1031, 6}), "", "tc_pair_offset"},
+      // Registers for one block of 256 threads.
+      {softmax("float16", {4001, 511}), "8 threads a row, 16 rows a block", ""},
       {additions("float32", 70000, 513, 4), "of 1 elements a thread", ""},
       {additions("float32", 7001, 13, 33), "of 1 elements a thread", ""},
   };
@@ -98,8 +117,35 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// What is summed up over all elements is so row by row, in the kernel that reduces the rows.
+void check_losses(const std::vector<runtime::SessionOptions> &ways) {
+  for (const testing::MadeGraph &graph :
+       {distillation("float16", {37, 11, 147}, -1), distillation("float32", {5, 300, 33}, -1),
+        distillation("float32", {7, 19, 13, 11}, 1), distillation("bfloat16", {1, 501, 64}, -1),
+        distillation("float32", {0, 5, 7}, -1), distillation("float32", {3, 1, 1}, -1)}) {
+    INFO(graph.name << " " << json(graph.inputs[0].sizes).dump());
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    std::string plans;
+    size_t readers = 0; // of the inputs
+    for (const program::Kernel &kernel : compilation.program.kernels) {
+      plans += kernel.plan + "\n";
+      readers += kernel.cuda.text.find("quick_exp") != std::string::npos ? 1 : 0;
+    }
+    INFO(plans);
+    CHECK(readers <= 1);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
 } // namespace
 
+TEST_CASE("sums over all elements of reduced rows go row by row on the host") {
+  check_losses(testing::host_ways());
+}
+TEST_CASE("sums over all elements of reduced rows go row by row on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_losses(ways);
+}
 TEST_CASE("elements of a thread are taken together on the host") {
   check_all(testing::host_ways());
 }

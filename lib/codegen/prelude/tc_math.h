@@ -345,7 +345,21 @@ TC_FN float tc_tanh_plus_1(float x) {
 }
 TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
 TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
-TC_EXACT_2(fmod, fmod)
+/// Whether x / y rounds to a number of so few digits that a fused step away from its integer is
+/// exact: a remainder is x less a whole number of y then, where the library's goes digit by digit.
+TC_FN bool tc_divides_closely(float ratio, float y) {
+  return TC_LIBM(fabsf)(ratio) < 4194304.0f && TC_LIBM(fabsf)(y) < TC_INF;
+}
+TC_FN float tc_fmod(float x, float y) {
+  const float ratio = x / y;
+  if (!tc_divides_closely(ratio, y))
+    return TC_LIBM(fmodf)(x, y);
+  float rest = TC_LIBM(fmaf)(-TC_LIBM(truncf)(ratio), y, x);
+  if (rest != 0.0f && (rest < 0.0f) != (x < 0.0f)) // the ratio was rounded up to an integer
+    rest += TC_LIBM(copysignf)(y, x);
+  return TC_LIBM(copysignf)(rest, x);
+}
+TC_FN double tc_fmod(double x, double y) { return TC_LIBM(fmod)(x, y); }
 template <class T> TC_FN T tc_fmod(T x, T y) {
   const bool is_zero = y == T(0) || (y == static_cast<T>(-1) && T(-1) < T(0));
   return is_zero ? T(0) : static_cast<T>(x % y);
@@ -372,7 +386,16 @@ template <class T> TC_FN T tc_floordiv_floating(T x, T y) {
   T floored = tc_floor(quotient);
   return quotient - floored > T(0.5) ? floored + T(1) : floored;
 }
-TC_FN float tc_floordiv(float x, float y) { return tc_floordiv_floating(x, y); }
+TC_FN float tc_floordiv(float x, float y) {
+  const float ratio = x / y;
+  if (!tc_divides_closely(ratio, y))
+    return tc_floordiv_floating(x, y);
+  float quotient = TC_LIBM(floorf)(ratio);
+  const float rest = TC_LIBM(fmaf)(-quotient, y, x);
+  if (rest != 0.0f && (rest < 0.0f) != (y < 0.0f)) // the ratio was rounded up to an integer
+    quotient -= 1.0f;
+  return quotient == 0.0f ? TC_LIBM(copysignf)(0.0f, ratio) : quotient;
+}
 TC_FN double tc_floordiv(double x, double y) { return tc_floordiv_floating(x, y); }
 
 TC_MATH_2(pow)
