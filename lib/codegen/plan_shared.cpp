@@ -14,6 +14,10 @@ namespace {
 using ir::Op;
 
 constexpr int64_t kMostCopies = 8, kMostOfRuns = 4;
+/// Copies of what streams through, whose loads are under way already: eight streams at once took
+/// 1.02 to 1.5 times as long (bilinear of 240 x 320 to a quarter, flips, nearest, repeats; H200).
+constexpr int64_t kMostOfStreams = 4;
+constexpr double kMostSkipped = 16;
 constexpr int kInTurnBlock = 256;
 constexpr int64_t kWrittenOut = 4;       // elements of a thread that need no loop
 constexpr size_t kMostValues = 480;      // that a thread computes
@@ -27,6 +31,7 @@ constexpr double kOfMemory = 1, kOfMemoryBeforeLoads = 0.5;
 constexpr int64_t kFewestThreads = 512, kFewestOfRuns = 2048; // a multiprocessor
 constexpr size_t kBytesBesideGather = 4; // of a thread's access, lanes being neighbours
 constexpr double kFirstLevelCache = 192 * 1024, kPartlyCached = 1024 * 1024; // bytes
+constexpr double kBlocksAtOnce = 8;                                          // of a multiprocessor
 constexpr double kMostRepeated = 1.0 / 16; // of the work: elements that two threads compute
 
 size_t bytes_of(const ir::Module &module, const Value &value) {
@@ -124,8 +129,10 @@ bool gathers_corners(const ir::Module &module, const KernelGraph &graph, Expr lo
   return several;
 }
 
-/// Bytes of memory an element; of sizes that are symbols, as if nothing were shared.
-double bytes_of_element(const ir::Module &module, const KernelGraph &graph) {
+/// Bytes of memory an element; of sizes that are symbols, as if nothing were shared. `skipped`:
+/// where more is held than there are elements (resampling to fewer), what lies between those that
+/// are read counts, too.
+double bytes_of_element(const ir::Module &module, const KernelGraph &graph, bool skipped = false) {
   const auto elements = graph.elements().as_integer();
   std::vector<BufferId> counted;
   double bytes = 0;
@@ -135,10 +142,11 @@ double bytes_of_element(const ir::Module &module, const KernelGraph &graph) {
       continue;
     counted.push_back(value.buffer);
     const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
-    const double share =
-        held && elements ? std::min(1.0, static_cast<double>(*held) /
-                                             static_cast<double>(std::max<int64_t>(1, *elements)))
-                         : 1.0;
+    const double share = held && elements
+                             ? std::min(skipped ? kMostSkipped : 1.0,
+                                        static_cast<double>(*held) /
+                                            static_cast<double>(std::max<int64_t>(1, *elements)))
+                             : 1.0;
     bytes += share * static_cast<double>(bytes_of(module, value));
   }
   return bytes;
@@ -201,6 +209,14 @@ private:
   int vector_;
   bool looks_up_;
 
+  int64_t most_copies() const {
+    double all = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      all += graph_[id].level == Level::element ? instructions(id) : 0;
+    const double memory = bytes_of_element(request_.module, graph_, true) * kClock *
+                          request_.target.multiprocessors / request_.target.bandwidth;
+    return all / kIssued < memory ? kMostOfStreams : kMostCopies;
+  }
   /// Whether elements along a loop load what lies beside each other, of what is no small table:
   /// what is fetched is used.
   bool loads_neighbours(size_t loop) const {
@@ -274,11 +290,14 @@ private:
     if (gathers_corners(request_.module, graph_, graph_.element_variables[loop]))
       return std::nullopt; // in turn
     std::optional<SharedLoop> result;
-    for (int64_t copies = 2; copies <= (looks_up_ ? kMostCopies : kMostOfRuns); ++copies) {
+    for (int64_t copies = 2; copies <= (looks_up_ ? most_copies() : kMostOfRuns); ++copies) {
       // What one element gathers from anywhere may stay in the first-level cache, what several do
-      // would not (grid_sample from planes of 256 KB: 161 us, by eights 269).
+      // would not (grid_sample from planes of 256 KB: 161 us, by eights 269), nor what the blocks
+      // of a multiprocessor gather, each from rows of its own (index_select from rows of 16 KB: 83
+      // us, by twos 153, by eights 164).
       if (gathered < 0 ||
-          (gathered <= kPartlyCached && gathered * static_cast<double>(copies) > kFirstLevelCache))
+          (gathered <= kPartlyCached &&
+           gathered * static_cast<double>(copies) * kBlocksAtOnce > kFirstLevelCache))
         continue;
       SharedLoop found{loop, copies, false, shared + own, 0};
       const auto length = size.as_integer();
@@ -388,7 +407,7 @@ int64_t copies_beside(const KernelGraph &graph, size_t loop, Beside loops) {
       });
   if (!size || (loops == Beside::loads ? !lies_beside : !is_linear(graph, variable)))
     return 0;
-  int64_t copies = kMostCopies;
+  int64_t copies = loops == Beside::loads ? kMostCopies : kMostOfStreams;
   while (copies > 1 && *size % copies != 0)
     --copies;
   return copies > 1 ? copies : 0;
@@ -409,11 +428,21 @@ bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
   if (request.like || !request.checked.sizes.empty() || graph.element_variables.size() < 2)
     return false;
   SharedLoop shared;
-  for (size_t loop = 0; loop + 1 < graph.element_variables.size(); ++loop)
-    if (const int64_t copies = copies_beside(graph, loop, loops); copies > shared.copies) {
+  bool is_read_once = false; // along the loop: what is repeated along it
+  for (size_t loop = 0; loop + 1 < graph.element_variables.size(); ++loop) {
+    const int64_t copies = copies_beside(graph, loop, loops);
+    const bool once =
+        std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+          return value.op == Op::load && value.level == Level::element &&
+                 symbolic::depends_on(value.index, graph.element_variables.back()) &&
+                 !symbolic::depends_on(value.index, graph.element_variables[loop]);
+        });
+    if (copies > 1 && (once != is_read_once ? once : copies > shared.copies)) {
       shared.loop = loop;
       shared.copies = copies;
+      is_read_once = once;
     }
+  }
   const auto elements = graph.elements().as_integer();
   if (shared.copies == 1 || !elements ||
       *elements / shared.copies < kFewestOfRuns * request.target.multiprocessors)
