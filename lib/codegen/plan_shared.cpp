@@ -413,6 +413,17 @@ int64_t copies_beside(const KernelGraph &graph, size_t loop, Beside loops) {
   return copies > 1 ? copies : 0;
 }
 
+/// Whether one load is all that is read, and the same along a loop.
+bool repeats(const KernelGraph &graph, Expr variable) {
+  int loads = 0, repeated = 0;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load) {
+      ++loads;
+      repeated += symbolic::depends_on(value.index, variable) ? 0 : 1;
+    }
+  return loads == 1 && repeated == 1;
+}
+
 } // namespace
 
 double memory_time(const Request &request, const KernelGraph &graph) {
@@ -431,12 +442,7 @@ bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
   bool is_read_once = false; // along the loop: what is repeated along it
   for (size_t loop = 0; loop + 1 < graph.element_variables.size(); ++loop) {
     const int64_t copies = copies_beside(graph, loop, loops);
-    const bool once =
-        std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
-          return value.op == Op::load && value.level == Level::element &&
-                 symbolic::depends_on(value.index, graph.element_variables.back()) &&
-                 !symbolic::depends_on(value.index, graph.element_variables[loop]);
-        });
+    const bool once = repeats(graph, graph.element_variables[loop]);
     if (copies > 1 && (once != is_read_once ? once : copies > shared.copies)) {
       shared.loop = loop;
       shared.copies = copies;

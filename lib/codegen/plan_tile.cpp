@@ -352,9 +352,11 @@ void fit_edges(const ir::Module &module, const KernelPlan &plan, const target::T
       tile.edge = edge;
       tile.height = height;
       const int most = chosen != 0 ? chosen : kMostElements;
-      if (tile.elements() > most || tile.elements() * bytes > kSharedBytes)
+      if (tile.elements() > most || tile.elements() * bytes > kSharedBytes ||
+          (best && tile.elements() < kBlock)) // threads that have nothing
         continue;
-      if (const double takes = cost(tile); takes < least) {
+      const double takes = cost(tile);
+      if (takes < least || (best && best->elements() < kBlock)) {
         least = takes;
         best = tile;
       }

@@ -141,9 +141,9 @@ public:
       return is_wanted_by_seed();
     if (saves_launches())
       return true;
+    find_runs();
     if (lie_differently())
       return true;
-    find_runs();
     if (!has_too_many_masks())
       return false;
     turns_ = longest_run_ < kSector;
@@ -185,9 +185,9 @@ private:
   std::vector<TensorValue> &tensors_;
   size_t dimension_;
   Layout result_;
-  /// Bytes that lie together of a part: the longest, and what divides all of them. Parts whose size
-  /// is a symbol are taken as long.
-  int64_t longest_run_ = INT64_MAX, common_run_ = 0;
+  /// Bytes that lie together of a part: the longest, the shortest, and what divides all of them.
+  /// Parts whose size is a symbol are taken as long.
+  int64_t longest_run_ = INT64_MAX, shortest_run_ = INT64_MAX, common_run_ = 0;
   bool turns_ = false; // parts stand one behind the other, and whoever reads them turns them
   std::vector<Layout> slices_;                          // by tensor
   std::vector<std::optional<graph::NodeId>> arguments_; // by tensor: its node
@@ -225,12 +225,13 @@ private:
     longest_run_ = 0;
     for (const TensorValue &tensor : tensors_) {
       if (!tensor.sizes[dimension_].is_integer()) {
-        longest_run_ = INT64_MAX;
+        longest_run_ = shortest_run_ = INT64_MAX;
         return;
       }
       const int64_t run =
           tensor.sizes[dimension_].value() * result_.strides[dimension_].value() * bytes;
       longest_run_ = std::max(longest_run_, run);
+      shortest_run_ = std::min(shortest_run_, run);
       common_run_ = std::gcd(common_run_, run);
     }
   }
@@ -338,14 +339,16 @@ private:
 
   /// True of inputs of which some have neighbours where the result has them, and others along
   /// another dimension: one kernel for all would read those one by one, a kernel for each turns
-  /// them by tiles. (H200: bytes, 3.2 times a copy's time under masks.)
+  /// them by tiles. (H200: bytes, 3.2 times a copy's time under masks.) Not of runs that leave most
+  /// of a line to other parts (rows of 12 numbers of 8 bytes in five parts: 524 us so).
   bool lie_differently() const {
     constexpr int64_t kMany = int64_t{1} << 20; // bytes: less is a launch
+    constexpr int64_t kApart = 2 * kSector;
     const auto elements = symbolic::numel(result_.sizes).as_integer();
     if (!elements ||
         *elements * static_cast<int64_t>(tensor::size_in_bytes(result_meta(context_).dtype)) <
             kMany ||
-        !is_read_from_memory())
+        shortest_run_ < kApart || !is_read_from_memory())
       return false;
     bool some_along = false, some_across = false;
     for (const TensorValue &tensor : tensors_) {

@@ -198,7 +198,7 @@ std::vector<Case> short_loops() {
        {"y"},
        ""},
       {"computed on the way, with a bias of channels",
-       {{"x", "float16", {3, 32, 6, 20}}, {"b", "float32", {2, 1, 1}}},
+       {{"x", "float16", {3, 32, 60, 200}}, {"b", "float32", {2, 1, 1}}},
        {{"s", "aten.pixel_shuffle.default", {"$x", 4}},
         {"a", "aten.add.Tensor", {"$s", "$b"}},
         {"y", "aten.sigmoid.default", {"$a"}}},
