@@ -147,6 +147,17 @@ class Inference(Case):
             x = torch.randn(rows, 6)
             self.assert_same(g(x), f(x))
 
+    def test_reals_of_sizes_promote_as_numbers_do(self):
+        def f(x):
+            share, total = 0.1 / x.shape[0], x.sum()
+            return total * share, total.half() * share, x.half() * share, total - share, share - total, total / share, total > share
+
+        g = self.compiled(f, dynamic=True)
+        for rows in (3, 5):
+            x = torch.rand(rows, 6)
+            self.assert_same(g(x), f(x), rtol=1e-3)
+        self.all_compiled()
+
     def test_views_inputs_and_constants_as_results(self):
         def f(x):
             y = x * 2

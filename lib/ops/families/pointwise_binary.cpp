@@ -4,6 +4,7 @@
 #include "ops/table/precision.h"
 #include "ops/table/table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -59,13 +60,27 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
   return builder.emit(target, {call["self"], scaled});
 }
 
+/// Where the schema has a number, one that sizes decide is a tensor of rank 0, which promotes as
+/// numbers do.
+Argument number(GraphBuilder &builder, const Call &call, std::string_view parameter) {
+  const std::vector<Parameter> &parameters = call.schema().parameters;
+  const bool takes_number =
+      std::any_of(parameters.begin(), parameters.end(), [&](const Parameter &each) {
+        return each.name == parameter && each.type == "Scalar";
+      });
+  const TensorMeta *meta = call.optional_tensor(parameter);
+  return !takes_number || meta == nullptr || meta->is_number
+             ? call[parameter]
+             : builder.call("tsc.number.default", {call[parameter]});
+}
+
 /// NAME.Scalar is NAME.Tensor with a number.
 void add_scalar_form(Table &table, std::string_view name, std::string_view target) {
   table
       .add_with_in_place(
           keep_text(std::string(name) + ".Scalar(Tensor self, Scalar other) -> Tensor"))
       .decompose([target](GraphBuilder &builder, const Call &call) {
-        return builder.call(target, {call["self"], call["other"]});
+        return builder.call(target, {call["self"], number(builder, call, "other")});
       });
 }
 
@@ -97,7 +112,8 @@ void add_arithmetic(Table &table) {
        {"Tensor(Tensor self, Tensor other, *, ", "Scalar(Tensor self, Scalar other, "})
     table.add(keep_text("rsub." + std::string(overload) + "Scalar alpha=1) -> Tensor"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          return builder.call(kSub, {call["other"], call["self"]}, {{"alpha", call["alpha"]}});
+          return builder.call(kSub, {number(builder, call, "other"), call["self"]},
+                              {{"alpha", call["alpha"]}});
         });
   struct Form {
     std::string_view name, key;

@@ -1,6 +1,8 @@
 // Result dtypes, after c10::result_type.
 #include "ops/table/shape_rules.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 namespace {
 
@@ -29,6 +31,13 @@ DType dtype_of_number(const tensor::Scalar &number) {
   return std::holds_alternative<int64_t>(number) ? DType::i64 : DType::f32;
 }
 
+bool takes_number(const Call &call, std::string_view name) {
+  const std::vector<Parameter> &parameters = call.schema().parameters;
+  return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter &parameter) {
+    return parameter.name == name && parameter.type == "Scalar";
+  });
+}
+
 } // namespace
 
 std::vector<ElementwiseOperand>
@@ -37,7 +46,9 @@ elementwise_operands(const Call &call, std::initializer_list<std::string_view> n
   for (std::string_view name : names) {
     if (!call.has(name))
       continue;
-    if (const TensorMeta *meta = call.optional_tensor(name); meta && meta->is_number) {
+    // Where the schema has a number, a tensor is one that sizes or the data decide.
+    const TensorMeta *meta = call.optional_tensor(name);
+    if (meta && (meta->is_number || takes_number(call, name))) {
       operands.push_back(
           {nullptr, meta->dtype == DType::boolean ? tensor::Scalar(true) : tensor::Scalar(1.0)});
     } else if (meta) {
