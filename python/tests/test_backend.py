@@ -155,7 +155,7 @@ class Inference(Case):
         g = self.compiled(f, dynamic=True)
         for rows in (3, 5):
             x = torch.rand(rows, 6)
-            self.assert_same(g(x), f(x), rtol=1e-3)
+            self.assert_same(g(x), f(x), rtol=1e-3, atol=1e-4)
         self.all_compiled()
 
     def test_views_inputs_and_constants_as_results(self):
