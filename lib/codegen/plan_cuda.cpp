@@ -478,6 +478,8 @@ void plan_elements(const Request &request, KernelPlan &plan) {
       return plan_beside(request, other, Beside::any) &&
              planned_time(request, other) < kSharesPlaces * planned_time(request, plan);
     });
+  if (planned_time(request, plan) <= kLong)
+    return;
   try_instead([&](KernelPlan &other) {
     return plan_tile(request.module, request.group, other, request.target, nullptr,
                      request.chosen(), TileEdges::any);

@@ -210,10 +210,10 @@ TEST_CASE("few long rows, and few columns, are reduced in parts by a first kerne
 
 TEST_CASE("transposed operands go through shared memory") {
   CHECK(plan_of(test::transposed_add(16384, 16384, DType::f32)) ==
-        "pointwise, tiles of 64 x 64 elements through shared memory, runs of 4 elements, 4 of "
+        "pointwise, tiles of 32 x 64 elements through shared memory, runs of 4 elements, 4 of "
         "transposed operands, 16-byte accesses");
   CHECK(plan_of(test::transposed_add(1001, 999, DType::f32)) ==
-        "pointwise, tiles of 32 x 32 elements through shared memory, runs of 1 elements, 1 of "
+        "pointwise, tiles of 64 x 32 elements through shared memory, runs of 1 elements, 1 of "
         "transposed operands, one element an access");
   const program::Program ragged = compile(test::transposed_add(1000, 96, DType::f16));
   CHECK(ragged.kernels[0].cuda.text.find("if (i1 < 96 && i0 < 1000)") != std::string::npos);
@@ -273,7 +273,7 @@ TEST_CASE("kernels of symbolic sizes have a path of vectors that the launch choo
       compile(with_symbols(test::transposed_add(s0, s1, DType::f32), symbols));
   CHECK(
       tiles.kernels[0].plan ==
-      "pointwise, tiles of 64 x 64 elements through shared memory, runs of 4 elements, 4 of "
+      "pointwise, tiles of 32 x 64 elements through shared memory, runs of 4 elements, 4 of "
       "transposed operands, 16-byte accesses where s1, s0 are multiples of 4, else one element an "
       "access");
   // Sizes that are multiples anyway are not asked about.
