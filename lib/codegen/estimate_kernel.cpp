@@ -527,17 +527,17 @@ private:
       in_flight(id, std::max(1, steps));
     }
     const auto *tile = std::get_if<TileWalk>(&plan_.walk);
-    const double tile_run = tile && tile->across * tile->vector == 1 ? kTileElement : kTileRun;
     if (tile)
       for (ValueId id = 0; id < graph_.values.size(); ++id)
         if (plan_.tiled[id]) {
           count(id, runs);
-          instructions_ += tile_run * runs * vector_ / tile->across;
+          instructions_ +=
+              (tile->across == 1 ? kTileElement : kTileRun) * runs * vector_ / tile->across;
           bytes_a_thread_ += size_of(graph_[id]) * elements_ /
                              static_cast<double>(plan_.grid.as_integer().value()) / tile->block;
         }
     if (tile)
-      instructions_ += tile_run * runs;
+      instructions_ += (tile->vector == 1 ? kTileElement : kTileRun) * runs;
     if (std::holds_alternative<FlatWalk>(plan_.walk) && graph_.element_variables.size() > 1)
       instructions_ += 2 * place_quotient_ *
                        static_cast<double>(graph_.element_variables.size() - 1) *

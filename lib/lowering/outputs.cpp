@@ -82,11 +82,20 @@ ir::BufferView output_view(Context &context, TensorValue &value, const graph::Te
   return realized_view(context, value);
 }
 
-/// Whether a result lies in the memory of an input: a kernel copies it then, alone or with its
-/// neighbours, where else the engine would copy memory after all else, which takes longer.
-bool is_in_input(const Context &context, const TensorValue &value) {
-  return value.storage->realized() &&
-         context.module.buffer(value.storage->buffer).role != ir::Buffer::Role::computed;
+/// Whether a value that lies in an input's memory was asked for as a copy of it: a kernel writes it
+/// then, alone or with its neighbours, where else the engine would copy memory after all else.
+bool is_copy_of_input(const Context &context, const graph::Node &output, const TensorValue &value) {
+  if (!value.storage->realized() ||
+      context.module.buffer(value.storage->buffer).role == ir::Buffer::Role::computed)
+    return false;
+  const graph::Node *node = &output;
+  while (node->target != "aten.clone.default") {
+    const graph::NodeRef *from = node->args.empty() ? nullptr : node->args[0].node();
+    if (node->kind != graph::NodeKind::call_function || from == nullptr)
+      return false;
+    node = &context.graph.node(from->id);
+  }
+  return true;
 }
 
 ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
@@ -100,7 +109,7 @@ ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
     if (TensorValue *tensor = std::get_if<TensorValue>(&value)) {
       context.current = node->id;
       const graph::Node &named = context.graph.node(node->id);
-      if (is_in_input(context, *tensor))
+      if (is_copy_of_input(context, named, *tensor))
         *tensor = copy(context, *tensor);
       output.value = output_view(context, *tensor, *named.value->tensor());
     } else if (const Expr *expr = std::get_if<Expr>(&value)) {

@@ -395,18 +395,6 @@ TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
     check_all(tiles(), ways);
 }
 
-TEST_CASE("a result that is an input is copied by a kernel") {
-  testing::MadeGraph graph{
-      "divided by one",
-      {{"x", "float32", {1000, 7}}},
-      {{"y", "aten.div.Scalar", {"$x", 1}}, {"v", "aten.view.default", {"$y", {7000}}}},
-      {"y", "v"},
-      {}};
-  const driver::Compilation compilation = testing::compile_made(graph, false);
-  CHECK(!compilation.program.kernels.empty());
-  testing::check_made(graph, compilation, 0, testing::host_ways());
-}
-
 TEST_CASE("an image with its channels innermost is a list of pixels without a copy") {
   testing::MadeGraph graph{
       "depthwise between lists of pixels",
