@@ -290,7 +290,8 @@ private:
     if (gathers_corners(request_.module, graph_, graph_.element_variables[loop]))
       return std::nullopt; // in turn
     std::optional<SharedLoop> result;
-    for (int64_t copies = 2; copies <= (looks_up_ ? most_copies() : kMostOfRuns); ++copies) {
+    const int64_t most = looks_up_ ? most_copies() : kMostOfRuns;
+    for (int64_t copies = 2; copies <= most; ++copies) {
       // What one element gathers from anywhere may stay in the first-level cache, what several do
       // would not (grid_sample from planes of 256 KB: 161 us, by eights 269), nor what the blocks
       // of a multiprocessor gather, each from rows of its own (index_select from rows of 16 KB: 83

@@ -467,6 +467,7 @@ int WalkText::open_tile_runs(bool turned, bool down_used) {
   open(steps > 1 ? "for (int k = 0; k < " + std::to_string(steps) + "; ++k)" : "");
   const std::string runs_text = std::to_string(runs),
                     times = width > 1 ? " * " + std::to_string(width) : "";
+  const bool has_rest = at_once > 0 && lines % at_once != 0; // lines that are left over at last
   std::string place = "thread % " + runs_text + times, line_of = "thread / " + runs_text, condition;
   line("const int thread = " +
        (at_once == 0 && steps > 1 ? "k * " + std::to_string(tile_->block) + " + " : std::string()) +
@@ -479,13 +480,12 @@ int WalkText::open_tile_runs(bool turned, bool down_used) {
       line_of += " + k * " + std::to_string(at_once);
     if (tile_->block % runs != 0)
       condition = "thread < " + std::to_string(at_once * runs);
-    if (lines % at_once != 0)
+    if (has_rest)
       condition += (condition.empty() ? "" : " && ") + std::string(turned ? "across" : "down") +
                    " < " + std::to_string(lines);
   }
-  const bool asks_line = condition.find("down") != std::string::npos;
   line("const int across = " + (turned ? line_of : place) +
-       (down_used || asks_line ? ", down = " + (turned ? place : line_of) : "") + ";");
+       (down_used || (has_rest && !turned) ? ", down = " + (turned ? place : line_of) : "") + ";");
   if (condition.empty())
     return 1;
   open("if (" + condition + ")");

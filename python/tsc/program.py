@@ -151,7 +151,6 @@ class Repeat:
         self.outputs = (ctypes.c_void_p * max(len(bound.outputs), 1))()
         self.moved = []
         self.copies = []  # of `moved`, until the work that reads them is queued
-        self.guarded_at = {}
         guarded, numbers, forms = set(guarded), [], {}
         for position, (tensor, value) in enumerate(zip(placed, values)):
             if tensor is None:

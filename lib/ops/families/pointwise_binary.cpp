@@ -4,7 +4,6 @@
 #include "ops/table/precision.h"
 #include "ops/table/table.h"
 
-#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -60,18 +59,11 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
   return builder.emit(target, {call["self"], scaled});
 }
 
-/// Where the schema has a number, one that sizes decide is a tensor of rank 0, which promotes as
-/// numbers do.
+/// A number that sizes decide is a tensor of rank 0, which promotes as numbers do.
 Argument number(GraphBuilder &builder, const Call &call, std::string_view parameter) {
-  const std::vector<Parameter> &parameters = call.schema().parameters;
-  const bool takes_number =
-      std::any_of(parameters.begin(), parameters.end(), [&](const Parameter &each) {
-        return each.name == parameter && each.type == "Scalar";
-      });
   const TensorMeta *meta = call.optional_tensor(parameter);
-  return !takes_number || meta == nullptr || meta->is_number
-             ? call[parameter]
-             : builder.call("tsc.number.default", {call[parameter]});
+  return meta == nullptr || meta->is_number ? call[parameter]
+                                            : builder.call("tsc.number.default", {call[parameter]});
 }
 
 /// NAME.Scalar is NAME.Tensor with a number.
@@ -108,13 +100,18 @@ void add_arithmetic(Table &table) {
         .decompose([](GraphBuilder &builder, const Call &call) {
           return builder.call(kSub, {call["self"], call["other"]}, {{"alpha", call["alpha"]}});
         });
-  for (std::string_view overload :
-       {"Tensor(Tensor self, Tensor other, *, ", "Scalar(Tensor self, Scalar other, "})
+  const auto add_turned = [&](std::string_view overload, auto other) {
     table.add(keep_text("rsub." + std::string(overload) + "Scalar alpha=1) -> Tensor"))
-        .decompose([](GraphBuilder &builder, const Call &call) {
-          return builder.call(kSub, {number(builder, call, "other"), call["self"]},
+        .decompose([other](GraphBuilder &builder, const Call &call) {
+          return builder.call(kSub, {other(builder, call), call["self"]},
                               {{"alpha", call["alpha"]}});
         });
+  };
+  add_turned("Tensor(Tensor self, Tensor other, *, ",
+             [](GraphBuilder &, const Call &call) { return call["other"]; });
+  add_turned("Scalar(Tensor self, Scalar other, ", [](GraphBuilder &builder, const Call &call) {
+    return number(builder, call, "other");
+  });
   struct Form {
     std::string_view name, key;
     Promotion promotion;
