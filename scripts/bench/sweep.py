@@ -4,7 +4,8 @@
     scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--symbols none] [--device cuda]
     scripts/bench/sweep.py FIRST LAST --files FOLDER ...    the models of a folder's files (file_workloads.py) instead, counted from 0
     scripts/bench/sweep.py FIRST LAST --logs FOLDER ...     the operator calls of a folder's logs (logged_operators.py), counted from 0
-    scripts/bench/sweep.py FIRST LAST --workloads FILE ...  what a file's W names, as (module, inputs), counted from 0; tsc compile ($TSC) gets their torch.export
+    scripts/bench/sweep.py FIRST LAST --workloads FILE ...  what a file's W names, as (module, inputs), counted from 0; tsc compile ($TSC) gets their torch.export,
+                                                            or, where the file sets THROUGH_BACKEND (gradients taken within), backend "tsc" their graph
 
 Workers compile at the same time; then they measure in turn, alone on the GPU, the ways taking turns, with the second-level
 cache flushed and the host's part hidden behind the flush: median of --rounds between two events. `copy` is the time in which a copy within
@@ -71,7 +72,8 @@ def listed(path, number, device):
     def function(*given):
         with torch.no_grad():
             return model(*given)
-    function.model = model
+    if not getattr(module, "THROUGH_BACKEND", False):
+        function.model = model
     return "listed", name, function, [lambda _, one=one: one for one in inputs]
 
 

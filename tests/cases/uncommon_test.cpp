@@ -14,9 +14,10 @@ namespace {
 
 using testing::MadeGraph;
 
-/// A layer of `width` with biases over [steps, 3, 4].
+/// A layer of `width` with biases over [steps, 3, 4], of an LSTM with states projected to
+/// `projection` values, if any.
 MadeGraph recurrent(const std::string &target, int64_t gates, int64_t width, int64_t steps,
-                    bool is_two_ways) {
+                    bool is_two_ways, int64_t projection = 0) {
   MadeGraph graph;
   graph.name = target;
   graph.calls = json::array();
@@ -25,18 +26,22 @@ MadeGraph recurrent(const std::string &target, int64_t gates, int64_t width, int
   const double large =
       1 / std::sqrt(static_cast<double>(width)); // more, and rounding grows from step to step
   graph.inputs.push_back({"x", "float32", {steps, 3, 4}});
-  graph.inputs.push_back({"h", "float32", {ways, 3, width}, -1, 1});
+  const int64_t handed_on = projection > 0 ? projection : width;
+  graph.inputs.push_back({"h", "float32", {ways, 3, handed_on}, -1, 1});
   json states = "$h", parameters = json::array();
   if (is_lstm) {
     graph.inputs.push_back({"c", "float32", {ways, 3, width}, -1, 1});
     states = json::array({"$h", "$c"});
   }
+  std::vector<std::pair<std::string, std::vector<int64_t>>> of_way = {
+      {"wi", {gates * width, 4}},
+      {"wh", {gates * width, handed_on}},
+      {"bi", {gates * width}},
+      {"bh", {gates * width}}};
+  if (projection > 0)
+    of_way.emplace_back("wr", std::vector<int64_t>{projection, width});
   for (int64_t way = 0; way < ways; ++way)
-    for (const auto &[name, sizes] :
-         std::vector<std::pair<std::string, std::vector<int64_t>>>{{"wi", {gates * width, 4}},
-                                                                   {"wh", {gates * width, width}},
-                                                                   {"bi", {gates * width}},
-                                                                   {"bh", {gates * width}}}) {
+    for (const auto &[name, sizes] : of_way) {
       const std::string input = name + std::to_string(way);
       graph.inputs.push_back({input, "float32", sizes});
       graph.calls.push_back({"scaled_" + input, "aten.mul.Tensor", {"$" + input, large}});
@@ -86,6 +91,30 @@ TEST_CASE("recurrent layers over any number of steps are one kernel a direction"
         testing::check_made(written_out, dynamic, oracle, steps, testing::host_ways());
       }
     }
+}
+
+TEST_CASE("steps of projected LSTMs are one kernel, and their projection one product") {
+  for (const bool is_two_ways : {false, true})
+    for (const int64_t projection : {1, 5}) {
+      INFO("projected to " << projection << (is_two_ways ? ", two ways" : ""));
+      const driver::Compilation dynamic = testing::compile_made(
+          recurrent("aten.lstm.input", 4, 10, 6, is_two_ways, projection), true);
+      CHECK(has_plan(dynamic, "tc_recurrent<"));
+      for (const int64_t steps : {2, 5, 33}) {
+        MadeGraph written_out = recurrent("aten.lstm.input", 4, 10, steps, is_two_ways, projection);
+        written_out.arch = "host";
+        const driver::Compilation oracle = testing::compile_made(written_out, false);
+        CHECK_FALSE(has_plan(oracle, "tc_recurrent"));
+        testing::check_made(written_out, dynamic, oracle, steps, testing::host_ways());
+      }
+    }
+}
+
+TEST_CASE("projected LSTMs on the GPU", "[gpu]") {
+  const MadeGraph graph = recurrent("aten.lstm.input", 4, 300, 6, true, 77);
+  const driver::Compilation dynamic = testing::compile_made(graph, true);
+  for (const int64_t steps : {2, 40})
+    testing::check_made(graph, dynamic, steps, testing::gpu_ways());
 }
 
 TEST_CASE("recurrent layers over any number of steps on the GPU", "[gpu]") {

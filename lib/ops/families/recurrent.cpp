@@ -214,23 +214,62 @@ bool has_kernel(const GraphBuilder &builder, const Call &call, const Layer &laye
   const Value *weights = call.value_of(layer.parameters[1]);
   const bool is_wide_by_symbol = weights != nullptr && weights->tensor() != nullptr &&
                                  !weights->tensor()->layout.sizes.back().is_integer();
-  if (layer.projected || is_wide_by_symbol) {
+  if (is_wide_by_symbol) {
     if (is_symbol)
       call.refuse("TSC-O090",
                   call.node().target +
-                      ": a projected LSTM, or one whose width is a symbol, over a sequence whose "
-                      "length is " +
+                      ": a layer whose width is a symbol over a sequence whose length is " +
                       symbolic::print(layer.length),
-                  "export with a sequence length that is a number, or without proj_size");
+                  "export with a sequence length or a width that is a number");
     return false;
   }
   return is_symbol || (builder.facilities().product_kernels && layer.length.value() > kFewSteps);
 }
 
+/// A projected LSTM as one without: with m the state before its projection R, h = R m and U h =
+/// (U R) m, so that steps need U R alone and all their outputs are one product behind them. What
+/// h_0 gives is added to the first step's part.
+struct Unprojected {
+  Argument parts, weights, hidden;
+};
+
+Unprojected without_projection(GraphBuilder &builder, const Weights &weights, const Argument &parts,
+                               const State &state, bool batch_first, bool backwards) {
+  const int64_t steps = batch_first ? 1 : 0, first = backwards ? -1 : 0;
+  const Argument part = builder.call("aten.select.int", {parts, steps, first});
+  const Argument begun = product(builder, state.hidden, transposed(builder, weights.hidden), part);
+  const TensorMeta of_part = builder.meta(part);
+  const Expr width = builder.meta(weights.projection).layout.sizes[1];
+  Unprojected result;
+  result.parts = builder.call("aten.select_scatter.default", {parts, begun, steps, first});
+  result.weights = builder.call("aten.mm.default", {weights.hidden, weights.projection});
+  result.hidden =
+      builder.call("aten.full.default", {sizes_argument({of_part.layout.sizes[0], width}), 0},
+                   {{"dtype", of_part.dtype}, {"device", of_part.device}});
+  return result;
+}
+
+/// Each output of `m` [.., .., width] times the projection.
+Argument projected(GraphBuilder &builder, const Argument &m, const Argument &projection) {
+  const std::vector<Expr> sizes = builder.meta(m).layout.sizes;
+  const Argument rows =
+      builder.call("aten.reshape.default", {m, sizes_argument({sizes[0] * sizes[1], sizes[2]})});
+  const Argument outputs = builder.call("aten.mm.default", {rows, transposed(builder, projection)});
+  const Expr width = builder.meta(projection).layout.sizes[0];
+  return builder.call("aten.view.default", {outputs, sizes_argument({sizes[0], sizes[1], width})});
+}
+
 /// All steps of a direction by one kernel. `parts` and the outputs have batches first or last.
-Direction run_in_kernel(GraphBuilder &builder, const Layer &layer, const Weights &weights,
-                        const Argument &parts, State state, bool batch_first, bool backwards) {
+Direction run_in_kernel(GraphBuilder &builder, const Layer &layer, Weights weights, Argument parts,
+                        State state, bool batch_first, bool backwards) {
   const Prepared prepared = prepare(builder, layer.cell, weights);
+  if (layer.projected) {
+    const Unprojected plain =
+        without_projection(builder, weights, parts, state, batch_first, backwards);
+    parts = plain.parts;
+    weights.hidden = plain.weights;
+    state.hidden = plain.hidden;
+  }
   Direction result;
   if (layer.cell == Cell::lstm) {
     const Argument both =
@@ -238,6 +277,8 @@ Direction run_in_kernel(GraphBuilder &builder, const Layer &layer, const Weights
                      {parts, weights.hidden, state.hidden, state.cell, batch_first, backwards});
     result.outputs = builder.item(both, 0);
     result.last.cell = builder.item(both, 1);
+    if (layer.projected)
+      result.outputs = projected(builder, result.outputs, weights.projection);
   } else {
     result.outputs = builder.call("tsc.recurrent_steps.default",
                                   {parts, weights.hidden, prepared.hidden_bias, state.hidden,
