@@ -250,9 +250,9 @@ private:
     double bytes = size_of(value) * width;
     double apart = 0; // bytes between neighbouring threads
     if (!plan_.tiled.empty() && plan_.tiled[id]) {
-      const int across = std::get<TileWalk>(plan_.walk).across;
-      bytes = apart = size_of(value) * across;
-      times *= static_cast<double>(vector_) / across;
+      const int run = std::get<TileWalk>(plan_.walk).loaded_run();
+      bytes = apart = size_of(value) * run;
+      times *= static_cast<double>(vector_) / run;
     } else if (const auto [variable, steps] = lanes(); steps > 0) {
       const auto step = symbolic::depends_on(value.index, variable)
                             ? symbolic::coefficient_of(value.index, variable)
@@ -531,8 +531,8 @@ private:
       for (ValueId id = 0; id < graph_.values.size(); ++id)
         if (plan_.tiled[id]) {
           count(id, runs);
-          instructions_ +=
-              (tile->across == 1 ? kTileElement : kTileRun) * runs * vector_ / tile->across;
+          instructions_ += (tile->loaded_run() == 1 ? kTileElement : kTileRun) * runs * vector_ /
+                           tile->loaded_run();
           bytes_a_thread_ += size_of(graph_[id]) * elements_ /
                              static_cast<double>(plan_.grid.as_integer().value()) / tile->block;
         }

@@ -28,14 +28,18 @@ struct TileWalk {
   int vector = 1, steps = 1, block = 256;
   int edge = 32, height = 32, across = 1;
   bool guard = false; // tiles reach past the end
+  /// Neighbours along the edge, from a multiple of their number on, that are neighbours where tiled
+  /// loads read, too: a run of these is `across` such groups.
+  int group = 1;
   int elements() const { return edge * height; }
+  int loaded_run() const { return across * group; } // elements
   /// Runs of a line: where tiled loads read (`turned`) a line goes down, else along the edge.
   int runs_of_line(bool turned) const { return turned ? height / across : edge / vector; }
   /// Lines of which the block's threads take a run each at a time, so that a thread stays at its
   /// place in them; some threads may be left over. 0: a line has more runs than there are threads,
   /// which take one run after the other.
   int lines_at_once(bool turned) const { return block / runs_of_line(turned); }
-  int lines(bool turned) const { return turned ? edge : height; }
+  int lines(bool turned) const { return turned ? edge / group : height; }
   int steps_of(bool turned) const {
     const int at_once = lines_at_once(turned);
     return at_once > 0 ? (lines(turned) + at_once - 1) / at_once

@@ -53,7 +53,7 @@ std::vector<RunDirection> vectors_of(const KernelPlan &plan) {
 /// Elements that one access of `plan` may hold.
 int widest_run(const KernelPlan &plan) {
   const auto *tile = std::get_if<TileWalk>(&plan.walk);
-  return std::max(vector_of(plan.walk), tile ? tile->across : 1);
+  return std::max(vector_of(plan.walk), tile ? tile->loaded_run() : 1);
 }
 /// Elements of the narrowest type that an access of 16 bytes holds.
 int64_t longest_run(const ir::Module &module, const KernelGraph &graph,

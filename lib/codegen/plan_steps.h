@@ -184,6 +184,7 @@ bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_
 enum class TileEdges : uint8_t {
   long_ones, // of 16 elements and more
   any,       // a loop of a few elements is one, the other one is so much longer
+  of_groups, // a few elements are neighbours in what is stored and loaded, groups of them in neither
 };
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
 /// `like`: tiles as large as those; `choice`: elements a thread and of a run, where it says so.

@@ -223,6 +223,127 @@ std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &gr
   return loads;
 }
 
+/// The variable whose steps are `step` elements in all of `accesses`; none: nothing.
+std::optional<size_t> stepping_by(const KernelGraph &graph, Expr step,
+                                  const std::vector<ValueId> &accesses) {
+  for (size_t i = 0; i < graph.element_variables.size(); ++i)
+    if (std::all_of(accesses.begin(), accesses.end(), [&](ValueId id) {
+          const auto found = symbolic::coefficient_of(graph[id].index, graph.element_variables[i]);
+          return found && *found == step;
+        }))
+      return i;
+  return std::nullopt;
+}
+
+/// The same for tiles of groups: `size` neighbours along `within`, which what is stored and tiled
+/// loads alike go through first, and then along different variables.
+struct Groups {
+  Expr within, across, down;
+  int64_t size = 0;
+  std::vector<ValueId> loads;
+};
+std::optional<Groups> find_groups(const ir::Module &module, const KernelGraph &graph) {
+  constexpr int64_t kMostBytes = 16; // of a group; more are whole accesses
+  std::vector<ValueId> stores;
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    if (is_store_of_elements(graph[id]))
+      stores.push_back(id);
+  const auto inner = stepping_by(graph, 1, stores);
+  const auto size = inner ? graph.element_sizes[*inner].as_integer() : std::nullopt;
+  if (stores.empty() || !size || *size < 2 || *size > kMostBytes)
+    return std::nullopt;
+  Groups groups;
+  groups.within = graph.element_variables[*inner];
+  groups.size = *size;
+  const auto across = stepping_by(graph, groups.size, stores);
+  if (!across)
+    return std::nullopt;
+  groups.across = graph.element_variables[*across];
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    if (!may_be_tiled(graph, value, false) || !unit_stride(value, groups.within) ||
+        !symbolic::depends_on(value.index, groups.across) ||
+        groups.size * static_cast<int64_t>(bytes_of(module, value)) > kMostBytes)
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, groups.across);
+    if (!step || *step != groups.size)
+      groups.loads.push_back(id);
+  }
+  const auto down = stepping_by(graph, groups.size, groups.loads);
+  if (groups.loads.empty() || !down || *down == *across)
+    return std::nullopt;
+  groups.down = graph.element_variables[*down];
+  return groups;
+}
+
+/// One loop along the edge of `groups`, whose elements are neighbours, and another one that goes
+/// from group to group where tiled loads read: the last two. False, and the graph is of no use,
+/// where edges are short.
+bool arrange_groups(KernelGraph &graph, const Groups &groups) {
+  merge_variables(graph, groups.within, groups.across);
+  const auto place = [&](Expr variable) {
+    return static_cast<size_t>(
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
+        graph.element_variables.begin());
+  };
+  lengthen(graph, groups.within, groups.down, is_store_of_elements);
+  for (;;) { // what tiled loads go through next
+    const auto length = graph.element_sizes[place(groups.down)].as_integer();
+    if (!length || *length >= kWideEdge)
+      break;
+    const auto next = stepping_by(graph, *length * groups.size, groups.loads);
+    if (!next || graph.element_variables[*next] == groups.within)
+      break;
+    merge_variables(graph, groups.down, graph.element_variables[*next]);
+  }
+  for (const Expr variable : {groups.down, groups.within}) {
+    if (!long_enough(graph, place(variable)))
+      return false;
+    move_to_end(graph, place(variable));
+  }
+  return true;
+}
+
+/// As many groups at a time as make the widest accesses of a run that all tiled loads may be read
+/// in; 0 where not even one may.
+int choose_groups_across(const ir::Module &module, const KernelGraph &graph,
+                         const Divisibility &checked, const std::vector<ValueId> &loads,
+                         int group) {
+  constexpr size_t kWidest = 16, kMostBytes = 48; // of an access, and of those of a run
+  constexpr int kMostElements = 16;
+  const size_t last = graph.element_variables.size() - 1;
+  const Expr across = graph.element_variables[last], down = graph.element_variables[last - 1];
+  const auto access_bytes = [&](int width) { // of the narrowest; 0: not a run
+    size_t narrowest = kWidest;
+    for (const ValueId id : loads) {
+      const size_t size = bytes_of(module, graph[id]),
+                   bytes = size * static_cast<size_t>(width) * static_cast<size_t>(group),
+                   access = std::gcd(bytes, kWidest);
+      const Expr first =
+          symbolic::simplify(symbolic::substitute(graph[id].index, {{across, across * Expr(group)},
+                                                                    {down, down * Expr(width)}}),
+                             graph.ranges);
+      const auto step = symbolic::coefficient_of(graph[id].index, down);
+      if (bytes > kMostBytes || (width > 1 && !(step && step->is_integer(group))) ||
+          !symbolic::known_multiple_of(first, static_cast<int64_t>(access / size), graph.ranges))
+        return size_t{0};
+      narrowest = std::min(narrowest, access);
+    }
+    return narrowest;
+  };
+  int best = 0;
+  size_t widest = 0;
+  for (int width = 1; width * group <= std::max(kMostElements, group); width *= 2) {
+    const size_t bytes = access_bytes(width);
+    if (bytes > widest &&
+        (width == 1 || is_multiple(graph.element_sizes[last - 1], width, graph.ranges, checked))) {
+      widest = bytes;
+      best = width;
+    }
+  }
+  return best;
+}
+
 /// The widest run of 16 bytes at most that all tiled loads may be read in.
 int choose_across(const ir::Module &module, const KernelPlan &plan, int most) {
   const KernelGraph &graph = plan.graph;
@@ -290,7 +411,7 @@ struct TileCost {
     const double stores = shared(tile.edge, width, stored, whole_stores),
                  loads = shared(tile.height, height, loaded, whole_loads);
     const double each = kTile + tile.steps_of(false) * tile.vector * (1 + kStored * stores) +
-                        tile.steps_of(true) * tile.across * (1 + kLoaded * loads);
+                        tile.steps_of(true) * tile.loaded_run() * (1 + kLoaded * loads);
     const double many = std::max(0.0, tile.elements() * bytes - kManyBytes) / 1024;
     return std::max(1.0, tiles / (kTilesAtOnce * multiprocessors)) * each *
            (1 + kEachKibibyte * many);
@@ -323,7 +444,7 @@ void fit_edges(const ir::Module &module, const KernelPlan &plan, const target::T
     const auto each =
         static_cast<double>(graph[id].buffer == ir::kNone ? 0 : bytes_of(module, graph[id]));
     if (plan.tiled[id])
-      cost.loaded = std::max(cost.loaded, each);
+      cost.loaded = std::max(cost.loaded, each * walk.group);
     else if (is_store_of_elements(graph[id]))
       cost.stored = std::max(cost.stored, each);
   }
@@ -346,7 +467,8 @@ void fit_edges(const ir::Module &module, const KernelPlan &plan, const target::T
   const double whole_line = walk.vector > 1 ? kWholeEdge : kWholeLine;
   double least = std::numeric_limits<double>::infinity();
   std::optional<TileWalk> best;
-  for (const int edge : candidates(cost.width, cost.height, walk.vector, kWholeEdge))
+  const int whole = std::lcm(walk.vector, walk.group);
+  for (const int edge : candidates(cost.width, cost.height, whole, kWholeEdge))
     for (const int height : candidates(cost.height, cost.width, walk.across, whole_line)) {
       TileWalk tile = walk;
       tile.edge = edge;
@@ -414,13 +536,25 @@ bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPl
   if (plan.graph.element_variables.size() < 2)
     return false;
   KernelGraph graph = plan.graph;
-  const std::vector<ValueId> loads = arrange_variables(module, graph, edges, guarded);
+  std::vector<ValueId> loads;
+  TileWalk walk;
+  if (edges == TileEdges::of_groups) {
+    const std::optional<Groups> groups = find_groups(module, graph);
+    if (!groups || !arrange_groups(graph, *groups))
+      return false;
+    loads = groups->loads;
+    walk.group = static_cast<int>(groups->size);
+    walk.across = choose_groups_across(module, graph, plan.checked, loads, walk.group);
+    if (walk.across == 0)
+      return false;
+  } else {
+    loads = arrange_variables(module, graph, edges, guarded);
+  }
   const auto has_guard = [&](ValueId id) { return graph[id].guard != ir::kNone; };
   if (loads.empty() || (guarded && std::none_of(loads.begin(), loads.end(), has_guard)))
     return false;
   plan.graph = std::move(graph);
   const size_t bytes = mark_tiled(module, plan, loads);
-  TileWalk walk;
   walk.block = kBlock;
   walk.vector = choose_vector(module, plan);
   if (choice.vector != 0)
@@ -437,7 +571,13 @@ bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPl
   }
   const int most = like ? 16 : walk.elements() / kBlock; // every thread has a run
   walk.vector = std::gcd(std::min(walk.vector, most), walk.edge);
-  walk.across = std::gcd(choose_across(module, plan, most), walk.height);
+  if (walk.group > 1) {
+    const int whole = std::lcm(walk.vector, walk.group);
+    walk.edge = std::max(whole, walk.edge / whole * whole);
+    walk.across = std::gcd(walk.across, walk.height);
+  } else {
+    walk.across = std::gcd(choose_across(module, plan, most), walk.height);
+  }
   if (!like)
     fit_edges(module, plan, target, bytes, walk, chosen);
   walk.steps = walk.steps_of(false);
@@ -456,6 +596,7 @@ bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPl
   plan.description = "pointwise, tiles of " + std::to_string(walk.edge) + " x " +
                      std::to_string(walk.height) + " elements through shared memory, runs of " +
                      std::to_string(walk.vector) + " elements, " + std::to_string(walk.across) +
+                     (walk.group > 1 ? " groups of " + std::to_string(walk.group) : "") +
                      " of transposed operands, " + access_text(module, plan, walk.vector);
   fill_phases(module, plan, group, true);
   return true;

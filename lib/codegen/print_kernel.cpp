@@ -226,7 +226,7 @@ private:
   void load_tiles() {
     if (!tile_)
       return;
-    const std::string width = std::to_string(tile_->across);
+    const std::string width = std::to_string(tile_->loaded_run());
     const int steps = tile_->steps_of(true);
     for (const auto &[id, name] : tiles_) {
       const std::string type = std::string(storage_type(module_.buffer(graph_[id].buffer).dtype));
@@ -256,9 +256,14 @@ private:
       return;
     const int braces = open_tile_runs(true, true);
     line("TC_UNROLL");
-    open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
+    open("for (int j = 0; j < " + std::to_string(tile_->loaded_run()) + "; ++j)");
+    const std::string group = std::to_string(tile_->group);
+    const std::string across = tile_->group > 1 ? "(across + j % " + group + ")" : "across",
+                      down = tile_->group == 1    ? "down + j"
+                             : tile_->across == 1 ? "down"
+                                                  : "down + j / " + group;
     for (const auto &[id, name] : tiles_)
-      line("shared." + name + "[" + tile_place(graph_[id]).text("across", "", "down + j") +
+      line("shared." + name + "[" + tile_place(graph_[id]).text(across, "", down) +
            "] = " + tile_run(name) + ".at[j];");
     close_runs(braces + 1);
     line("TC_BARRIER();");

@@ -482,8 +482,11 @@ int WalkText::open_tile_runs(bool turned, bool down_used) {
       condition = "thread < " + std::to_string(at_once * runs);
     if (has_rest)
       condition += (condition.empty() ? "" : " && ") + std::string(turned ? "across" : "down") +
-                   " < " + std::to_string(lines);
+                   " < " + std::to_string(turned ? tile_->edge : lines);
   }
+  if (turned && tile_->group > 1)
+    line_of = (steps > 1 && at_once > 0 ? "(" + line_of + ")" : line_of) + " * " +
+              std::to_string(tile_->group);
   line("const int across = " + (turned ? line_of : place) +
        (down_used || (has_rest && !turned) ? ", down = " + (turned ? place : line_of) : "") + ";");
   if (condition.empty())

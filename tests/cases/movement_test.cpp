@@ -35,6 +35,12 @@ std::vector<Case> tiles() {
                 {"y"},
                 kTiles};
   };
+  const auto in_groups = [&](const std::string &name, const std::string &dtype,
+                             const std::vector<int64_t> &sizes, const std::string &plan) {
+    Case each = permuted(name + " that stay together", dtype, sizes, {0, 2, 1, 3});
+    each.plan = plan;
+    return each;
+  };
   return {
       permuted("five dimensions", "float32", {3, 16, 5, 12, 64}, {4, 2, 0, 3, 1}),
       permuted("edges that fit, of floats", "float32", {68, 37, 18}, {2, 1, 0}),
@@ -50,6 +56,28 @@ std::vector<Case> tiles() {
       permuted("lines that leave threads over", "bfloat16", {3, 67, 77}, {0, 2, 1}),
       permuted("whole lines beside runs", "float16", {2, 544, 77}, {0, 2, 1}),
       permuted("wide edges", "int8", {2, 301, 131}, {0, 2, 1}),
+      in_groups("pairs of 16 bits", "float16", {3, 300, 299, 2}, "1 groups of 2"),
+      in_groups("pairs of doubles", "float64", {2, 300, 267, 2}, "1 groups of 2"),
+      in_groups("three floats", "float32", {2, 300, 267, 3}, "1 groups of 3"),
+      in_groups("three bytes", "uint8", {2, 480, 496, 3}, "4 groups of 3"),
+      in_groups("four of 16 bits", "bfloat16", {2, 270, 301, 4}, "1 groups of 4"),
+      in_groups("whole accesses", "float32", {2, 300, 267, 4}, "1 groups of 4"),
+      {"blocks of pixels of channels that are innermost",
+       {{"x", "float16", {2, 60, 64, 256}}},
+       {{"p", "aten.permute.default", {"$x", {0, 3, 1, 2}}},
+        {"s", "aten.pixel_shuffle.default", {"$p", 2}},
+        clone("$s")},
+       {"y"},
+       "4 groups of 2"},
+      {"groups of four, their weights and what lies as the result does",
+       {{"x", "float16", {2, 200, 166, 4}},
+        {"z", "float16", {2, 166, 200, 4}},
+        {"b", "float16", {4}}},
+       {{"p", "aten.permute.default", {"$x", {0, 2, 1, 3}}},
+        {"m", "aten.mul.Tensor", {"$p", "$b"}},
+        {"y", "aten.add.Tensor", {"$z", "$m"}}},
+       {"y"},
+       "groups of 4"},
       {"an operand of a short dimension alone",
        {{"x", "float32", {3, 16, 5, 12, 64}}, {"b", "float32", {16}}},
        {{"p", "aten.permute.default", {"$x", {4, 2, 0, 3, 1}}},

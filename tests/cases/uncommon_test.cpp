@@ -138,6 +138,32 @@ TEST_CASE("products of few terms and few columns are no library's") {
   CHECK(count<program::Matmul>(testing::compile_made(graph, false)) == 1);
 }
 
+TEST_CASE("products with a vector are sums, fused with what is around them") {
+  const auto product = [](const std::string &name, const std::string &dtype,
+                          const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+    MadeGraph graph;
+    graph.name = name;
+    graph.inputs = {{"a", dtype, a, -1, 1}, {"b", dtype, b, -1, 1}};
+    graph.calls = {{"y", "aten.matmul.default", {"$a", "$b"}},
+                   {"z", "aten.sigmoid.default", {"$y"}}};
+    graph.outputs = {"z"};
+    return graph;
+  };
+  for (const MadeGraph &graph :
+       {product("matrix and column", "float32", {70, 133}, {133}),
+        product("16-bit matrix and column", "bfloat16", {70, 133}, {133, 1}),
+        product("row and matrix", "float32", {1, 133}, {133, 70}),
+        product("16-bit row and matrix", "float16", {133}, {133, 70}),
+        product("batches", "float64", {5, 7, 33}, {5, 33, 1}),
+        product("no terms", "float32", {70, 0}, {0, 1})}) {
+    INFO(graph.name);
+    const driver::Compilation compiled = testing::compile_made(graph, false);
+    CHECK(count<program::Matmul>(compiled) == 0);
+    CHECK(compiled.program.kernels.size() == 1);
+    testing::check_made(graph, compiled, 0, testing::host_ways());
+  }
+}
+
 TEST_CASE("matrices of up to 32 rows are a kernel's, larger ones one call of a "
           "library") {
   const auto inverse = [](int64_t size) {

@@ -10,6 +10,10 @@ struct tc_bf16 {
   unsigned short bits;
 };
 
+#if defined(TC_DEVICE) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#define TC_CONVERTS_F8 1 // instructions between 8-bit floats and others
+#endif
+
 #ifdef TC_DEVICE
 TC_FN unsigned tc_float_bits(float x) { return __float_as_uint(x); }
 TC_FN float tc_bits_float(unsigned x) { return __uint_as_float(x); }
@@ -90,7 +94,19 @@ TC_FN float tc_round_f16(float x) { return tc_float(tc_to_f16(x)); }
 /// is what becomes of larger ones, Nan of NaN: in the place of -0 where it is 0x80.
 template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Nan> struct tc_f8 {
   unsigned char bits;
+  /// Types that machines convert, from sm_89 on: to the nearest number, ties to even.
+  static constexpr bool is_native = (Mantissa == 3 && Bias == 7) || (Mantissa == 2 && Bias == 15);
   TC_FN float widen(unsigned bits) {
+#ifdef TC_CONVERTS_F8
+    if constexpr (is_native) {
+      unsigned halves; // binary16, which has all of these numbers
+      if constexpr (Mantissa == 3)
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<unsigned short>(bits)));
+      else
+        halves = bits << 8;
+      return tc_float(tc_f16{static_cast<unsigned short>(halves)});
+    }
+#endif
     constexpr int shift = 23 - Mantissa;
     const unsigned sign = (bits & 0x80u) << 24, rest = bits & 0x7fu;
     if (Nan == 0x80u ? bits == Nan : rest > Largest)
@@ -100,6 +116,10 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
     return tc_bits_float(sign | tc_float_bits(scaled));
   }
   TC_FN tc_f8 nearest(float x) {
+#ifdef TC_CONVERTS_F8
+    if constexpr (is_native)
+      return with_beyond(x, {static_cast<unsigned char>(saturated_two(x, 0.0f))});
+#endif
     constexpr int shift = 23 - Mantissa;
     constexpr unsigned least = static_cast<unsigned>(128 - Bias) << 23; // that is not subnormal
     // A float whose last bit is the smallest number.
@@ -113,6 +133,23 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
     const unsigned y = rest > 0x7f800000u ? Nan : finite > Largest ? Beyond : finite;
     return {static_cast<unsigned char>(Nan == 0x80u && y == 0 ? 0 : sign | y)};
   }
+#ifdef TC_CONVERTS_F8
+  /// The first float that rounds to more than the largest number.
+  static constexpr float beyond = Mantissa == 3 ? 464.00003f : 61440.0f;
+  /// Two floats as the machine converts them, `a` in the low byte: what is larger than the largest
+  /// number becomes that, and NaN a NaN without sign.
+  TC_FN unsigned short saturated_two(float a, float b) {
+    unsigned short y;
+    if constexpr (Mantissa == 3)
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(b), "f"(a));
+    else
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(b), "f"(a));
+    return y;
+  }
+  TC_FN tc_f8 with_beyond(float x, tc_f8 y) {
+    return {static_cast<unsigned char>(fabsf(x) >= beyond ? (y.bits & 0x80u) | Beyond : y.bits)};
+  }
+#endif
 };
 using tc_f8e4m3fn = tc_f8<3, 7, 0x7e, 0x7f, 0x7f>;
 using tc_f8e5m2 = tc_f8<2, 15, 0x7b, 0x7c, 0x7f>;
@@ -574,6 +611,38 @@ struct tc_half_packer { // pairs: one conversion instruction for two elements
 template <class T> struct tc_half_packer<T, 1> {
   TC_FN tc_vec<T, 1> apply(const float (&x)[1]) { return {{tc_storage<T>::store(x[0])}}; }
 };
+#ifdef TC_CONVERTS_F8
+template <class T, int V, bool = T::is_native && V % 2 == 0> struct tc_f8_packer {
+  TC_FN tc_vec<T, V> apply(const float (&x)[V]) {
+    tc_vec<T, V> y;
+    TC_UNROLL
+    for (int i = 0; i < V; ++i)
+      y.at[i] = T::nearest(x[i]);
+    return y;
+  }
+};
+template <class T, int V> struct tc_f8_packer<T, V, true> {
+  TC_FN tc_vec<T, V> apply(const float (&x)[V]) {
+    union {
+      unsigned short pairs[V / 2];
+      tc_vec<T, V> vector;
+    } u;
+    float largest = 0.0f;
+    TC_UNROLL
+    for (int i = 0; i < V; i += 2) {
+      u.pairs[i / 2] = T::saturated_two(x[i], x[i + 1]);
+      largest = fmaxf(largest, fmaxf(fabsf(x[i]), fabsf(x[i + 1])));
+    }
+    if (largest >= T::beyond)
+      TC_UNROLL
+    for (int i = 0; i < V; ++i)
+      u.vector.at[i] = T::with_beyond(x[i], u.vector.at[i]);
+    return u.vector;
+  }
+};
+template <int M, int B, unsigned L, unsigned O, unsigned N, int V>
+struct tc_packer<tc_f8<M, B, L, O, N>, V> : tc_f8_packer<tc_f8<M, B, L, O, N>, V> {};
+#endif
 template <int V> struct tc_packer<tc_f16, V> : tc_half_packer<tc_f16, V> {};
 template <int V> struct tc_packer<tc_bf16, V> : tc_half_packer<tc_bf16, V> {};
 

@@ -131,7 +131,9 @@ TC_SPECIAL_1(trigamma, tc_trigamma_of(x))
 
 /// The sum of (q + k)^-x over k >= 0 (Hurwitz). Infinite where x is 1 or a term is; NaN for x < 1,
 /// and for negative q where powers have no real value.
-TC_FN double tc_zeta(double x, double q) {
+/// `direct`: so many terms at least, and up to that number, are added up one by one; `enough`: what
+/// is less than this part of the sum is left out.
+TC_FN double tc_zeta_to(double x, double q, double direct, double enough) {
   if (x == 1.0)
     return tc_infinity<double>();
   if (x < 1.0)
@@ -142,13 +144,12 @@ TC_FN double tc_zeta(double x, double q) {
     if (x != tc_floor(x))
       return tc_not_a_number<double>();
   }
-  constexpr double kEnough = 1.1102230246251565e-16;
   double a = q, term = 0.0, sum = tc_pow(q, -x);
-  for (int i = 0; i < 9 || a <= 9.0; ++i) {
+  for (double i = 0; i < direct || a <= direct; i += 1.0) {
     a += 1.0;
     term = tc_pow(a, -x);
     sum += term;
-    if (-kEnough * sum < term && term < kEnough * sum)
+    if (-enough * sum < term && term < enough * sum)
       return sum;
   }
   sum += term * a / (x - 1.0) - 0.5 * term;
@@ -160,7 +161,7 @@ TC_FN double tc_zeta(double x, double q) {
     rising *= (x + k + 1.0) * (x + k + 2.0);
     power /= a * a;
     k += 2.0;
-    return tc_abs(part / sum) < kEnough;
+    return tc_abs(part / sum) < enough;
   };
   if (add(1.0 / 12) || add(-1.0 / 720) || add(1.0 / 30240) || add(-1.0 / 1209600) ||
       add(1.0 / 47900160) || add(-691.0 / 1307674368000.0) || add(1.0 / 74724249600.0) ||
@@ -170,8 +171,10 @@ TC_FN double tc_zeta(double x, double q) {
     return sum;
   return sum;
 }
+TC_FN double tc_zeta(double x, double q) { return tc_zeta_to(x, q, 9.0, 1.1102230246251565e-16); }
+/// The digits of a float: fewer terms, where x leaves the series behind them falling.
 TC_FN float tc_zeta(float x, float q) {
-  return static_cast<float>(tc_zeta(static_cast<double>(x), static_cast<double>(q)));
+  return static_cast<float>(tc_zeta_to(x, q, x <= 4.0f ? 4.0 : 9.0, 1e-10));
 }
 
 /// lgamma(1 + a), to its own digits for small a too.

@@ -36,6 +36,17 @@ bool is_small(const TensorMeta &a, const TensorMeta &b, const symbolic::Ranges &
   return count.high >= kFewestResults;
 }
 
+/// Whether one factor is a vector: a sum over the other one, which is read once. A single row of
+/// 16-bit floats times columns that lie along the terms has a kernel of its own.
+bool is_of_vector(const TensorMeta &a, const TensorMeta &b) {
+  const size_t rank = a.layout.rank();
+  if (a.dtype != b.dtype || !tensor::is_floating(a.dtype) || rank != b.layout.rank() || rank < 2)
+    return false;
+  const bool lies_along_terms = b.layout.strides[rank - 2].is_integer(1);
+  return edge(b, 1) == 1 ||
+         (edge(a, 2) == 1 && (tensor::size_in_bytes(a.dtype) > 2 || !lies_along_terms));
+}
+
 /// In f32 or wider.
 Argument written_out(GraphBuilder &builder, const Argument &a, const Argument &b) {
   const Argument left = builder.call("aten.unsqueeze.default", {widen(builder, a), -1});
@@ -66,7 +77,7 @@ graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) 
     const size_t first = node.args.size() - 2; // behind what is added
     const TensorMeta a = builder.meta(node.args[first]), b = builder.meta(node.args[first + 1]);
     const TensorMeta *result = node.value ? node.value->tensor() : nullptr;
-    if (result != nullptr && is_small(a, b, builder.ranges())) {
+    if (result != nullptr && (is_small(a, b, builder.ranges()) || is_of_vector(a, b))) {
       Argument sum = written_out(builder, node.args[first], node.args[first + 1]);
       if (first > 0)
         sum = builder.call(kAdd, {widen(builder, node.args[0]), sum});
