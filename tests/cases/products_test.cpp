@@ -41,7 +41,7 @@ std::vector<Case> odd_rows() {
   const json biased = {{"z", "aten.add.Tensor", {"$y", "$b"}}, {"g", "aten.gelu.default", {"$z"}}};
   return {
       {"bfloat16", 260, 13, 40, relu},
-      {"float16", 131, 1, 64, relu},
+      {"float16", 131, 3, 64, relu},
       // Rows of 4104 elements hold 4099: the results of a graph are without gaps.
       {"bfloat16",
        300,

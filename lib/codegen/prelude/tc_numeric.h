@@ -146,8 +146,16 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
       asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(b), "f"(a));
     return y;
   }
+  /// `y`, what `x` was converted to, or what it should have been.
   TC_FN tc_f8 with_beyond(float x, tc_f8 y) {
-    return {static_cast<unsigned char>(fabsf(x) >= beyond ? (y.bits & 0x80u) | Beyond : y.bits)};
+    const unsigned sign = tc_float_bits(x) >> 24 & 0x80u;
+    return {static_cast<unsigned char>(fabsf(x) < beyond ? y.bits : sign | (x == x ? Beyond : Nan))};
+  }
+  /// The larger magnitude; NaN if one of them is.
+  TC_FN float larger(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return y;
   }
 #endif
 };
@@ -631,9 +639,9 @@ template <class T, int V> struct tc_f8_packer<T, V, true> {
     TC_UNROLL
     for (int i = 0; i < V; i += 2) {
       u.pairs[i / 2] = T::saturated_two(x[i], x[i + 1]);
-      largest = fmaxf(largest, fmaxf(fabsf(x[i]), fabsf(x[i + 1])));
+      largest = T::larger(largest, T::larger(x[i], x[i + 1]));
     }
-    if (largest >= T::beyond)
+    if (!(largest < T::beyond))
       TC_UNROLL
     for (int i = 0; i < V; ++i)
       u.vector.at[i] = T::with_beyond(x[i], u.vector.at[i]);

@@ -47,12 +47,47 @@ bool is_of_vector(const TensorMeta &a, const TensorMeta &b) {
          (edge(a, 2) == 1 && (tensor::size_in_bytes(a.dtype) > 2 || !lies_along_terms));
 }
 
+/// How many columns `b` has, or rows `a`, where these are few and the other factor is large and
+/// lies along the terms: as many sums read it once, where libraries take a tile's width for them.
+/// 0: neither. `of_columns`: which.
+int64_t few_vectors(const TensorMeta &a, const TensorMeta &b, bool &of_columns) {
+  constexpr int64_t kMost = 4, kLarge = 1 << 20; // elements of the other factor
+  const size_t rank = a.layout.rank();
+  if (a.dtype != b.dtype || !tensor::is_floating(a.dtype) || rank != b.layout.rank() || rank < 2)
+    return 0;
+  const auto is_large = [](const TensorMeta &factor, size_t along) {
+    const auto count = symbolic::numel(factor.layout.sizes).as_integer();
+    return factor.layout.strides[along].is_integer(1) && count && *count >= kLarge;
+  };
+  const int64_t rows = edge(a, 2), columns = edge(b, 1);
+  of_columns = columns >= 2 && columns <= kMost && rows > kMost && is_large(a, rank - 1);
+  if (of_columns)
+    return columns;
+  // Few rows of 16-bit floats have a kernel of their own.
+  const bool of_rows = rows >= 2 && rows <= kMost && columns > kMost && is_large(b, rank - 2) &&
+                       tensor::size_in_bytes(a.dtype) > 2;
+  return of_rows ? rows : 0;
+}
+
 /// In f32 or wider.
 Argument written_out(GraphBuilder &builder, const Argument &a, const Argument &b) {
   const Argument left = builder.call("aten.unsqueeze.default", {widen(builder, a), -1});
   const Argument right = builder.call("aten.unsqueeze.default", {widen(builder, b), -3});
   const Argument products = builder.call(kMul, {left, right});
   return builder.call("aten.sum.dim_IntList", {products, Arguments{-2}, false});
+}
+
+/// The same with a sum of its own for each of `count` columns of b, or rows of a.
+Argument vector_by_vector(GraphBuilder &builder, const Argument &a, const Argument &b,
+                          int64_t count, bool of_columns) {
+  const Argument along = of_columns ? Argument(-1) : Argument(-2);
+  Arguments parts;
+  for (int64_t i = 0; i < count; ++i) {
+    const Argument vector =
+        builder.call("aten.slice.Tensor", {of_columns ? b : a, along, i, i + 1});
+    parts.push_back(of_columns ? written_out(builder, a, vector) : written_out(builder, vector, b));
+  }
+  return builder.call("aten.cat.default", {parts, along});
 }
 
 } // namespace
@@ -77,8 +112,13 @@ graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) 
     const size_t first = node.args.size() - 2; // behind what is added
     const TensorMeta a = builder.meta(node.args[first]), b = builder.meta(node.args[first + 1]);
     const TensorMeta *result = node.value ? node.value->tensor() : nullptr;
-    if (result != nullptr && (is_small(a, b, builder.ranges()) || is_of_vector(a, b))) {
-      Argument sum = written_out(builder, node.args[first], node.args[first + 1]);
+    bool of_columns = false;
+    const bool sums = result != nullptr && (is_small(a, b, builder.ranges()) || is_of_vector(a, b));
+    const int64_t few = result == nullptr || sums ? 0 : few_vectors(a, b, of_columns);
+    if (sums || few > 0) {
+      Argument sum = few > 0 ? vector_by_vector(builder, node.args[first], node.args[first + 1],
+                                                few, of_columns)
+                             : written_out(builder, node.args[first], node.args[first + 1]);
       if (first > 0)
         sum = builder.call(kAdd, {widen(builder, node.args[0]), sum});
       rewrite.replace(id, convert(builder, sum, result->dtype));
