@@ -522,7 +522,8 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   // Of operands that lie either way it has whole sectors: so many columns, and more elements.
   int columns = mixed ? std::max(1, kSector / (walk.vector * narrowest))
                       : std::clamp(kLine / (walk.vector * narrowest), 4, 32);
-  if (columns > 4 && blocks(columns) < target.multiprocessors)
+  constexpr double kEnoughBusy = 0.9; // of the multiprocessors: half lines cost a quarter
+  if (columns > 4 && static_cast<double>(blocks(columns)) < kEnoughBusy * target.multiprocessors)
     columns /= 2;
   const auto shared = [&](int threads) {
     return int64_t{columns} * threads / 32 * columns * walk.vector *

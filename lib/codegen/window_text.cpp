@@ -280,8 +280,17 @@ private:
     return select([&](ValueId id) {
       const Value &value = graph_[id];
       return fed[id] && value.op == Op::load && value.level == Level::element &&
-             value.args.empty() && value.guard == ir::kNone && vectors_.count(id) != 0;
+             value.args.empty() && value.guard == ir::kNone &&
+             (vectors_.count(id) != 0 || is_one_of_element(id));
     });
+  }
+  /// One number that all of an element's columns have: a row's weight.
+  bool is_one_of_element(ValueId id) const {
+    return vector_ > 1 && graph_[id].op == Op::load && plan_.uniform[id] && vectors_.count(id) == 0;
+  }
+  std::string ahead_name(ValueId id) const {
+    return vectors_.count(id) != 0 ? vectors_.at(id)
+                                   : "t" + std::to_string(numbers_[id]) + "_ahead";
   }
   /// Whether what is computed of an element, once it is loaded, asks where it is.
   bool mentions_place(const std::vector<bool> &fed) const {
@@ -341,13 +350,22 @@ private:
       open("for (" + index_ + " k = lane; k < " + count +
            "; k += " + std::to_string(walk_.threads * walk_.ahead) + ")");
       for (const ValueId id : loads)
-        line(vector_type(id) + " " + vectors_.at(id) + "[" + std::to_string(walk_.ahead) + "];");
-      const int braces = open_ahead(true, true, fed);
+        line((is_one_of_element(id)
+                  ? std::string(storage_type(module_.buffer(graph_[id].buffer).dtype))
+                  : vector_type(id)) +
+             " " + ahead_name(id) + "[" + std::to_string(walk_.ahead) + "];");
+      int braces = open_ahead(true, true, fed);
       ahead_.insert(loads.begin(), loads.end());
       for (const ValueId id : loads)
-        line(vector_name(id) + " = " + run_load("tc_load_vec", id) + ";");
+        line(ahead_name(id) + "[u] = " +
+             (is_one_of_element(id) ? element_of(graph_[id]) : run_load("tc_load_vec", id)) + ";");
       close_runs(braces);
-      return 1 + open_ahead(mentions_place(fed), false, fed);
+      braces = 1 + open_ahead(mentions_place(fed), false, fed);
+      for (const ValueId id : loads)
+        if (is_one_of_element(id))
+          line("const " + std::string(value_type(dtype_of(id))) + " t" +
+               std::to_string(numbers_[id]) + " = tc_get(" + ahead_name(id) + "[u]);");
+      return braces;
     }
     const bool one = graph_.element_variables.size() == 1 && !in_pieces();
     const std::string e = one ? graph_.element_variables[0].spelling() : "e";

@@ -42,9 +42,9 @@ bool is_of_vector(const TensorMeta &a, const TensorMeta &b) {
   const size_t rank = a.layout.rank();
   if (a.dtype != b.dtype || !tensor::is_floating(a.dtype) || rank != b.layout.rank() || rank < 2)
     return false;
-  const bool lies_along_terms = b.layout.strides[rank - 2].is_integer(1);
-  return edge(b, 1) == 1 ||
-         (edge(a, 2) == 1 && (tensor::size_in_bytes(a.dtype) > 2 || !lies_along_terms));
+  const bool has_kernel =
+      rank == 2 && tensor::size_in_bytes(a.dtype) == 2 && b.layout.strides[rank - 2].is_integer(1);
+  return edge(b, 1) == 1 || (edge(a, 2) == 1 && !has_kernel);
 }
 
 /// How many columns `b` has, or rows `a`, where these are few and the other factor is large and
@@ -95,6 +95,7 @@ Argument vector_by_vector(GraphBuilder &builder, const Argument &a, const Argume
 graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) {
   const auto is_product = [](const Node &node) {
     return node.target == "aten.mm.default" || node.target == "aten.bmm.default" ||
+           node.target == "aten.mm.dtype" || node.target == "aten.bmm.dtype" ||
            (node.target == "aten.addmm.default" && node.args.size() == 3 && node.kwargs.empty());
   };
   if (!options.product_kernels || std::none_of(graph.nodes.begin(), graph.nodes.end(), is_product))
@@ -109,7 +110,7 @@ graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) 
     Node node = rewrite.take_mapped(id);
     GraphBuilder &builder = rewrite.builder();
     builder.set_source(node);
-    const size_t first = node.args.size() - 2; // behind what is added
+    const size_t first = node.target == "aten.addmm.default" ? 1 : 0; // behind what is added
     const TensorMeta a = builder.meta(node.args[first]), b = builder.meta(node.args[first + 1]);
     const TensorMeta *result = node.value ? node.value->tensor() : nullptr;
     bool of_columns = false;
