@@ -104,7 +104,8 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
         asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<unsigned short>(bits)));
       else
         halves = bits << 8;
-      return tc_float(tc_f16{static_cast<unsigned short>(halves)});
+      const float x = tc_float(tc_f16{static_cast<unsigned short>(halves)});
+      return tc_bits_float(tc_float_bits(x) | (bits & 0x80u) << 24); // the machine's NaN has no sign
     }
 #endif
     constexpr int shift = 23 - Mantissa;
