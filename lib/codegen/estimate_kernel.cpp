@@ -476,6 +476,9 @@ private:
               bytes_along(value, graph_.element_variables.back())};
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
     const size_t loops = graph_.row_variables.size();
+    if (row && row->columns && !graph_.look_back && row->rows < kWarp &&
+        !graph_.element_variables.empty())
+      return {kWarp / row->rows, bytes_along(value, graph_.element_variables.back())};
     if (!row || row->columns || row->threads <= 1 || row->threads >= kWarp || loops == 0)
       return {1, 0};
     const double rows = std::min(row->rows, kWarp / row->threads);
@@ -572,7 +575,7 @@ private:
     bytes_a_thread_ += most;
     if (row)
       instructions_ *= lanes_of_element(*row);
-    if (row && !row->columns)
+    if (row && (!row->columns || !graph_.look_back))
       instructions_ += rows_ * threads * of_row_thread(row->threads);
     if (column && column->threads > 1)
       count_sharing(rows_, column->threads, 1);

@@ -73,7 +73,8 @@ struct RowWalk {
   /// whole in it.
   bool ends_apart = false;
   /// A block's rows are neighbours in memory, and so are threads of the same place in them: thread
-  /// t is of row t % rows. Of parts that look back (LookBack::columns).
+  /// t is of row t % rows. Of parts that look back (LookBack::columns), and of columns that
+  /// registers hold.
   bool columns = false;
   /// Sorts are of elements packed with their places (tc_sort_packed.h).
   bool packed = false;

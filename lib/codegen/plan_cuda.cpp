@@ -668,7 +668,21 @@ KernelPlan make_plan(const Request &request) {
     std::optional<KernelPlan> written =
         stores_rows ? plan_written_rows(request, plan.graph) : std::nullopt;
     const bool may_keep = stores_rows && keeps_few(plan.graph);
+    KernelPlan columns;
+    columns.checked = plan.checked;
+    columns.graph = plan.graph;
+    const bool keeps_columns =
+        !whole_rows && stores_elements && plan_kept_columns(request, columns);
     plan_reduction(request, plan, stores_elements, whole_rows);
+    // A second walk finds less in the cache than is expected of it, where columns are many.
+    constexpr double kBesideWalks = 1.15;
+    const PlanChoice chosen = request.chosen();
+    const bool asked = chosen.rows != 0 && chosen.threads != 0; // for such columns
+    if (keeps_columns && (asked || chosen.is_planned()) &&
+        (asked ||
+         is_faster(request, columns, plan,
+                   std::holds_alternative<ColumnWalk>(plan.walk) ? kBesideWalks : kLeastGain)))
+      plan = std::move(columns);
     KernelPlan pieces;
     if (request.given)
       pieces.graph = *request.given;

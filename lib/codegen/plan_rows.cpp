@@ -28,12 +28,16 @@ constexpr int kOrderedAlone = 8;    // of a row that a thread sorts or scans, if
 constexpr int kThreadsWhileWaiting = 1024;
 constexpr double kRegistersWhileWaiting = 64; // what is loaded and then scanned counts twice
 
+} // namespace
+
 bool varies_by_row(const KernelGraph &graph, ValueId id) {
   return !graph.reduces || graph.row_variables.empty() ||
          std::any_of(graph.row_variables.begin(), graph.row_variables.end(), [&](Expr variable) {
            return symbolic::depends_on(graph[id].index, variable);
          });
 }
+
+namespace {
 
 /// Inputs that cannot stay in the L2 cache, of a kernel that writes next to nothing, are marked as
 /// read once: what the cache holds survives. Far larger ones gain nothing (measured: 134 MB 8%
@@ -252,13 +256,14 @@ double instructions_of_element(const KernelGraph &graph) {
       count += instructions_of(graph, value);
   return count;
 }
-/// True if what a thread computes of a kept row is more text than is fetched as fast as it runs:
-/// elements in registers are computed one after the other, without a loop (measured: 88 elements of
-/// a focal loss are 6300 instructions and took 80 us, where 44 were possible).
+} // namespace
+
 bool is_long_text(const KernelPlan &plan, const RowWalk &walk) {
   constexpr double kMostInstructions = 1500;
   return instructions_of_element(plan.graph) * walk.vector * walk.steps > kMostInstructions;
 }
+
+namespace {
 
 /// Threads that stay at their places in a row's pieces need no division to find their elements,
 /// which takes longer than the elements themselves: as many pieces at a time as the threads hold,
@@ -462,7 +467,7 @@ void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   walk.guard_row = walk.rows > 1 &&
                    !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
   Expr blocks = symbolic::ceil_div(plan.graph.rows(), walk.rows);
-  if (walk.columns) {
+  if (walk.columns && plan.graph.look_back) {
     const LookBack &parts = *plan.graph.look_back;
     walk.guard_row = !symbolic::known_multiple_of(parts.rows, walk.rows, plan.graph.ranges);
     blocks = parts.parts * symbolic::ceil_div(parts.rows, walk.rows);

@@ -563,7 +563,8 @@ int least_blocks(const KernelPlan &plan) {
     return cost == ir::OpCost::angle || cost == ir::OpCost::series;
   };
   // Of columns one block loads while another waits for the part before.
-  if (const auto *row = std::get_if<RowWalk>(&plan.walk); row && row->columns)
+  if (const auto *row = std::get_if<RowWalk>(&plan.walk);
+      row && row->columns && plan.graph.look_back)
     return 2;
   return combines(plan.graph) || any_computes(plan.graph, reduces_angles) ? 1 : plan.resident;
 }

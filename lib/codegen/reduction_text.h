@@ -306,6 +306,10 @@ protected:
         shared_.push_back(type + " " + name + "[" + std::to_string(column_->block()) + "]");
         result = "tc_column_reduce<" + op + ", " + std::to_string(column_->columns) + ", " +
                  std::to_string(column_->threads) + ">(" + name + ", shared." + name + ")";
+      } else if (row_ && row_->columns) {
+        shared_.push_back(type + " " + name + "[" + std::to_string(row_->block()) + "]");
+        result = "tc_column_reduce<" + op + ", " + std::to_string(row_->rows) + ", " +
+                 std::to_string(row_->threads) + ">(" + name + ", shared." + name + ")";
       } else if (row_ && row_->threads > 32) {
         shared_.push_back(type + " " + name + "[" + std::to_string(row_->block() / 32) + "]");
         result = "tc_row_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name +

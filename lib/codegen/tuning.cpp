@@ -89,6 +89,16 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
           found.push_back({.threads = threads});
       return found;
     }
+    if (row->columns) { // that registers hold
+      constexpr int64_t kMostSteps = 64;
+      for (const int columns : {8, 16, 32, 64})
+        for (int threads = 2; threads * columns <= kMostThreads; threads *= 2)
+          if (const int64_t steps = (plan.graph.elements().value() + threads - 1) / threads;
+              steps >= 2 && steps <= kMostSteps && threads * columns >= 2 * kLeastBlock &&
+              (columns != row->rows || threads != row->threads))
+            found.push_back({.threads = threads, .rows = columns});
+      return found;
+    }
     const int64_t runs = longest_row_in_runs(plan, row->vector);
     const int most =
         std::max(1, static_cast<int>(kRegistersForRow /

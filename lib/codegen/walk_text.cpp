@@ -76,8 +76,13 @@ std::string WalkText::factor(Expr e) const {
 }
 
 void WalkText::coordinates() {
-  if (row_ && row_->columns) {
+  if (row_ && row_->columns && graph_.look_back) {
     column_parts();
+  } else if (row_ && row_->columns) {
+    const std::string columns = std::to_string(row_->rows);
+    line("const int lane = " + thread_ + " / " + columns + ";");
+    row_coordinates(as_index(block_) + " * " + columns + " + " + thread_ + " % " + columns,
+                    row_->guard_row);
   } else if (row_) {
     const std::string threads = std::to_string(row_->threads);
     if (row_->rows == 1) {
@@ -138,7 +143,7 @@ bool WalkText::has_shared() const {
                                  [](const Value &value) { return value.op == Op::scan; });
   return tile_ || scans || across_slots() > 0 || !plan_.by_lanes.empty() ||
          !plan_.by_warp.empty() || (window_ && window_->threads > 1) ||
-         (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
+         (reduces && ((column_ && !alone()) || (row_ && (row_->threads > 32 || row_->columns))));
 }
 
 void WalkText::row_coordinates(const std::string &row, bool guard) {

@@ -60,6 +60,9 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   }
   if (length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
     return words > 0 && count >= target::kFewestHeldColumns;
+  if (words > 0 && words <= target::kSharedColumnRegisters &&
+      count >= target::kFewestSharedColumns * target->multiprocessors)
+    return true; // a block's threads hold them
   if (length < kShortest)
     return false;
   const double at_once = bytes * static_cast<double>(length) * kColumns * target->multiprocessors;

@@ -1,0 +1,137 @@
+// Columns that are reduced and walked again, and that the registers of a block's threads hold: read
+// once, where rows in memory are what neighbouring threads lie along (a softmax over channels).
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+#include "target/held_columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tsc::codegen {
+
+namespace {
+
+/// Columns that registers hold: how many a block has, threads of each, and elements of a thread.
+struct KeptShape {
+  int columns = 0, threads = 0, steps = 0, resident = 0; // resident: blocks of a multiprocessor
+};
+
+/// `words`: registers that an element takes; `bytes`: that a thread loads of one, the narrowest;
+/// `whole`: lines of columns start at sectors.
+std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t rows,
+                                           int64_t elements, double words, int64_t bytes,
+                                           bool whole) {
+  constexpr int kSector = 32, kLine = 128, kFewestThreads = 128, kMostThreads = 1024;
+  constexpr int kMostSteps = 64, kManySteps = 32;
+  constexpr double kToCompute = 28, kMostOfThread = 255;
+  // What a multiprocessor loads has to overlap what it computes and stores: as parts of the time.
+  constexpr double kAlone = .35, kPair = .12, kHalfLine = .12, kSectors = .35, kLongText = .1;
+  constexpr double kEnds = 10; // bytes of a line that others ask for, too
+  constexpr double kManyRegisters = 128, kForThem = .15;
+  constexpr double kBytesUnderWay = 48 << 10; // of a multiprocessor, that hide memory
+  std::optional<KeptShape> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const int columns : {64, 32, 16, 8})
+    for (int threads = 2; threads <= kMostThreads / columns; threads *= 2) {
+      const int64_t line = columns * bytes, block = int64_t{columns} * threads,
+                    steps = (elements + threads - 1) / threads;
+      const double registers = kToCompute + words * static_cast<double>(steps);
+      const auto resident = static_cast<int64_t>(
+          std::min(target.max_threads_per_multiprocessor / static_cast<double>(block),
+                   target.registers_per_multiprocessor / (registers * static_cast<double>(block))));
+      if (line < kSector || (line > kLine && columns > 32) || block < kFewestThreads || steps < 2 ||
+          steps > kMostSteps || registers > kMostOfThread || resident < 1)
+        continue;
+      const double blocks = std::ceil(static_cast<double>(rows) / columns),
+                   places = static_cast<double>(resident * target.multiprocessors);
+      const double waves = blocks / places;
+      const double last = waves > 1 ? std::ceil(waves) / waves // blocks come as others end
+                          : blocks < target.multiprocessors ? target.multiprocessors / blocks
+                                                            : 1;
+      const double under_way = static_cast<double>(resident * block * steps * bytes);
+      const double cost =
+          static_cast<double>(steps * threads) / static_cast<double>(elements) *
+          (1 +
+           (resident == 1   ? kAlone
+            : resident == 2 ? kPair
+                            : 0) +
+           (line < kLine ? line < kLine / 2 ? kSectors : kHalfLine : 0) +
+           (whole ? 0 : kEnds / static_cast<double>(line)) +
+           (registers > kManyRegisters ? kForThem : 0) + (steps > kManySteps ? kLongText : 0)) *
+          (waves > 4 ? 1 : (1 + last) / 2) * std::max(1.0, kBytesUnderWay / under_way);
+      if (cost < least) {
+        least = cost;
+        best = KeptShape{columns, threads, static_cast<int>(steps), static_cast<int>(resident)};
+      }
+    }
+  return best;
+}
+
+} // namespace
+
+bool plan_kept_columns(const Request &request, KernelPlan &plan) {
+  const ir::Module &module = request.module;
+  const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
+  if (request.like || !request.checked.sizes.empty() || request.target.is_host || !rows ||
+      !elements || plan.graph.row_variables.empty() || plan.graph.phases < 2 ||
+      !prefers_columns(module, plan.graph))
+    return false;
+  KernelPlan kept;
+  kept.checked = plan.checked;
+  kept.graph = plan.graph;
+  classify_accesses(module, kept, 1);
+  load_apart(kept);
+  kept.preloaded.assign(kept.graph.values.size(), false);
+  int64_t narrowest = 16;
+  for (const ValueId id : preload_candidates(kept)) {
+    if (!varies_by_row(kept.graph, id))
+      continue;
+    kept.preloads.push_back(id);
+    kept.preloaded[id] = true;
+    narrowest = std::min(narrowest, static_cast<int64_t>(tensor::size_in_bytes(
+                                        module.buffer(kept.graph[id].buffer).dtype)));
+  }
+  if (kept.preloads.empty())
+    return false;
+  fill_phases(module, kept, request.group, true);
+  // Each has registers of its own; what was loaded is mostly of no more use once what is kept is
+  // computed of it.
+  double loaded = 0, computed = 0;
+  for (const ValueId id : kept.preloads)
+    loaded +=
+        target::registers_of(tensor::size_in_bytes(module.buffer(kept.graph[id].buffer).dtype));
+  for (ValueId id = 0; id < kept.graph.values.size(); ++id)
+    if (kept.kept[id])
+      computed += target::registers_of(tensor::size_in_bytes(kept.graph[id].dtype));
+  const double words = std::max(loaded, computed) + std::min(loaded, computed) / 4;
+  constexpr int64_t kSector = 32;
+  const auto neighbours = kept.graph.row_sizes.back().as_integer();
+  const bool whole = neighbours && *neighbours * narrowest % kSector == 0;
+  const PlanChoice chosen = request.chosen();
+  const std::optional<KeptShape> shape =
+      chosen.rows != 0 && chosen.threads != 0
+          ? std::optional(
+                KeptShape{chosen.rows, chosen.threads,
+                          static_cast<int>((*elements + chosen.threads - 1) / chosen.threads)})
+          : choose_kept_shape(request.target, *rows, *elements, words, narrowest, whole);
+  if (!shape)
+    return false;
+  RowWalk walk;
+  walk.columns = true;
+  walk.rows = shape->columns;
+  walk.threads = shape->threads;
+  walk.steps = shape->steps;
+  if (is_long_text(kept, walk))
+    return false;
+  kept.resident = shape->resident;
+  finish_rows(request, kept, walk);
+  kept.has_barriers = true;
+  kept.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
+                     std::to_string(walk.rows) + " columns a block, columns kept in registers (" +
+                     std::to_string(walk.steps) + " elements a thread)";
+  plan = std::move(kept);
+  return true;
+}
+
+} // namespace tsc::codegen
