@@ -18,17 +18,18 @@ struct KeptShape {
 };
 
 /// `words`: registers that an element takes; `bytes`: that a thread loads of one, the narrowest;
-/// `whole`: lines of columns start at sectors.
+/// `whole`: lines of columns start at sectors. What is added for lines, threads and steps is what
+/// seven kernels in up to 14 forms each took on an H200 (docs/kernels.md).
 std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t rows,
                                            int64_t elements, double words, int64_t bytes,
                                            bool whole) {
-  constexpr int kSector = 32, kLine = 128, kFewestThreads = 128, kMostThreads = 1024;
-  constexpr int kMostSteps = 64, kManySteps = 32;
+  constexpr int kSector = 32, kHalfLine = 64, kLine = 128, kFewestThreads = 128,
+                kMostThreads = 1024;
+  constexpr int kFewSteps = 8, kManySteps = 32, kMostSteps = 64, kStepsInRegisters = 48;
   constexpr double kToCompute = 28, kMostOfThread = 255;
-  // What a multiprocessor loads has to overlap what it computes and stores: as parts of the time.
-  constexpr double kAlone = .35, kPair = .12, kHalfLine = .12, kSectors = .35, kLongText = .1;
-  constexpr double kEnds = 10; // bytes of a line that others ask for, too
-  constexpr double kManyRegisters = 128, kForThem = .15;
+  constexpr double kOfSectors = .35, kOfHalfLines = .08, kOddHalfLines = .25, kOddLines = .08;
+  constexpr double kOfLargeBlocks = .1, kOfLargeNarrowBlocks = .3;
+  constexpr double kOfFewSteps = .1, kOfManySteps = .02, kOfMostSteps = .3;
   constexpr double kBytesUnderWay = 48 << 10; // of a multiprocessor, that hide memory
   std::optional<KeptShape> best;
   double least = std::numeric_limits<double>::infinity();
@@ -43,23 +44,28 @@ std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t
       if (line < kSector || (line > kLine && columns > 32) || block < kFewestThreads || steps < 2 ||
           steps > kMostSteps || registers > kMostOfThread || resident < 1)
         continue;
+      const bool is_narrow = bytes < 4;
+      const double of_line = line < kHalfLine ? kOfSectors
+                             : line < kLine && (!is_narrow || !whole)
+                                 ? (whole ? kOfHalfLines : kOddHalfLines)
+                             : whole ? 0
+                                     : kOddLines;
+      const double of_block = block < kMostThreads ? 0
+                              : is_narrow          ? kOfLargeNarrowBlocks
+                                                   : kOfLargeBlocks;
+      const double of_steps = steps < kFewSteps           ? kOfFewSteps
+                              : steps > kStepsInRegisters ? kOfMostSteps
+                              : steps > kManySteps        ? kOfManySteps
+                                                          : 0;
       const double blocks = std::ceil(static_cast<double>(rows) / columns),
-                   places = static_cast<double>(resident * target.multiprocessors);
-      const double waves = blocks / places;
+                   waves = blocks / static_cast<double>(resident * target.multiprocessors);
       const double last = waves > 1 ? std::ceil(waves) / waves // blocks come as others end
                           : blocks < target.multiprocessors ? target.multiprocessors / blocks
                                                             : 1;
       const double under_way = static_cast<double>(resident * block * steps * bytes);
-      const double cost =
-          static_cast<double>(steps * threads) / static_cast<double>(elements) *
-          (1 +
-           (resident == 1   ? kAlone
-            : resident == 2 ? kPair
-                            : 0) +
-           (line < kLine ? line < kLine / 2 ? kSectors : kHalfLine : 0) +
-           (whole ? 0 : kEnds / static_cast<double>(line)) +
-           (registers > kManyRegisters ? kForThem : 0) + (steps > kManySteps ? kLongText : 0)) *
-          (waves > 4 ? 1 : (1 + last) / 2) * std::max(1.0, kBytesUnderWay / under_way);
+      const double cost = static_cast<double>(steps * threads) / static_cast<double>(elements) *
+                          (1 + of_line + of_block + of_steps) * (waves > 4 ? 1 : (1 + last) / 2) *
+                          std::max(1.0, kBytesUnderWay / under_way);
       if (cost < least) {
         least = cost;
         best = KeptShape{columns, threads, static_cast<int>(steps), static_cast<int>(resident)};
