@@ -103,19 +103,28 @@ Argument ComplexValues::made_memory(const Argument &argument) {
   for (const size_t index : {size_t{0}, size_t{1}})
     columns.push_back(builder_->call("aten.unsqueeze.default",
                                      {part(argument, index, part_dtype(meta.dtype)), -1}));
-  Argument memory = builder_->call("aten.cat.default", {columns, -1});
-  if (is_non_overlapping_and_dense(meta.layout, builder_->ranges())) {
-    tensor::Layout layout;
-    layout.sizes = builder_->meta(memory).layout.sizes;
-    for (const Expr stride : meta.layout.strides)
-      layout.strides.push_back(stride * Expr(2));
-    layout.strides.emplace_back(1);
-    memory = in_layout(*builder_, memory, layout);
-  } else {
-    memory = contiguous(*builder_, memory);
-  }
+  const Argument memory = nested(builder_->call("aten.cat.default", {columns, -1}), meta);
   known_.at(argument.node()->id).memory = memory;
   return memory;
+}
+
+Argument ComplexValues::nested(const Argument &memory, const TensorMeta &meta) {
+  if (!is_non_overlapping_and_dense(meta.layout, builder_->ranges()))
+    return contiguous(*builder_, memory);
+  tensor::Layout layout;
+  layout.sizes = builder_->meta(memory).layout.sizes;
+  for (const Expr stride : meta.layout.strides)
+    layout.strides.push_back(stride * Expr(2));
+  layout.strides.emplace_back(1);
+  return in_layout(*builder_, memory, layout);
+}
+
+Argument ComplexValues::copied_memory(const Argument &argument, const TensorMeta &meta) {
+  const Argument *known = is_complex(argument) ? memory(argument) : nullptr;
+  if (known == nullptr)
+    return graph::None{};
+  const Argument seen = *known; // calls may move what is known
+  return nested(contiguous(*builder_, builder_->call("aten.clone.default", {seen})), meta);
 }
 
 } // namespace tsc::ops

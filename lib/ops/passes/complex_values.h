@@ -32,6 +32,9 @@ public:
   const Argument *memory(const Argument &argument);
   /// Made from the parts where it is not known, nested as the tensor's strides say.
   Argument made_memory(const Argument &argument);
+  /// A copy of the memory, where it is known, nested as the strides of `meta` say; else None. Parts
+  /// that stay together are copied together.
+  Argument copied_memory(const Argument &argument, const TensorMeta &meta);
   /// `x` with the sizes and the dtype of `meta`; a number becomes a tensor.
   Argument filled(const Argument &x, const TensorMeta &meta);
 
@@ -45,6 +48,8 @@ private:
   std::unordered_map<graph::NodeId, Known> known_;
 
   Argument raw_part(graph::NodeId id, size_t index);
+  /// `memory` with the strides of the complex tensor `meta`, where these leave no gaps.
+  Argument nested(const Argument &memory, const TensorMeta &meta);
   Argument append(const TensorMeta &meta);
 };
 

@@ -222,6 +222,9 @@ private:
     if (is_complex(*value_))
       if (std::optional<Argument> memory = complex_product_memory(math, values_, call))
         return values_.add_memory(*memory, result());
+    if (call.node().target == "aten.clone.default")
+      if (const Argument memory = values_.copied_memory(call["self"], result()); !memory.is_none())
+        return values_.add_memory(memory, result());
     if (std::optional<Pair> pair = complex_result(math, call))
       return values_.add_parts(*pair, result());
     for (const ByParts &each : kByParts)
