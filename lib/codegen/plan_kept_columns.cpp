@@ -78,7 +78,8 @@ std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t
 
 bool plan_kept_columns(const Request &request, KernelPlan &plan) {
   const ir::Module &module = request.module;
-  const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
+  const auto rows = likely(module, plan.graph.rows()),
+             elements = plan.graph.elements().as_integer();
   if (request.like || !request.checked.sizes.empty() || request.target.is_host || !rows ||
       !elements || plan.graph.row_variables.empty() || plan.graph.phases < 2 ||
       !prefers_columns(module, plan.graph))

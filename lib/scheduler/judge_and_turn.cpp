@@ -19,16 +19,17 @@ bool differs_in_accesses(Refusal refusal) {
 struct ReadBack {
   const target::Target *target;
   int64_t count, length, all; // rows, elements of each, and of all
+  bool is_known;              // else rows are as many as they are likely to be
 };
 std::optional<ReadBack> read_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
   const target::Target *target = fusion.state.options.target;
-  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
-             all = elements.numel.as_integer();
-  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
-      !all || *all != *count * *length)
+  const auto length = rows.reduction_numel.as_integer();
+  if (!target || target->is_host || !rows.reduces || elements.reduces || !length ||
+      elements.numel != rows.numel * rows.reduction_numel)
     return std::nullopt;
-  return ReadBack{target, *count, *length, *all};
+  const int64_t count = size_hint(fusion.state.module, rows.numel);
+  return ReadBack{target, count, *length, count * *length, rows.numel.is_integer()};
 }
 
 /// True if `later` reads back, for all elements, what `earlier` has for each of its rows, beside
@@ -44,7 +45,7 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   const std::optional<ReadBack> found = read_back(fusion, earlier, later);
   if (!found)
     return false;
-  const auto &[target, count, length, all] = *found;
+  const auto &[target, count, length, all, is_known] = *found;
   const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
   double bytes = 0;  // of an element that both read
   int64_t words = 0; // registers for the same
@@ -52,18 +53,18 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
     if (!std::binary_search(elements.buffers.begin(), elements.buffers.end(), buffer))
       continue;
     const ir::Buffer &shared = fusion.state.module.buffer(buffer);
-    const auto held = shared.layout.storage_size().as_integer();
-    if (!held || *held < all)
+    const Expr held = shared.layout.storage_size();
+    if ((is_known && !held.is_integer()) || size_hint(fusion.state.module, held) < all)
       continue;
     bytes += static_cast<double>(tensor::size_in_bytes(shared.dtype));
     words += length * target::registers_of(tensor::size_in_bytes(shared.dtype));
   }
-  if (length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
+  if (is_known && length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
     return words > 0 && count >= target::kFewestHeldColumns;
   if (words > 0 && words <= target::kSharedColumnRegisters &&
       count >= target::kFewestSharedColumns * target->multiprocessors)
     return true; // a block's threads hold them
-  if (length < kShortest)
+  if (!is_known || length < kShortest)
     return false;
   const double at_once = bytes * static_cast<double>(length) * kColumns * target->multiprocessors;
   return bytes > 0 && at_once <= kOfCache * target->l2_bytes;
@@ -80,7 +81,9 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
   const std::optional<ReadBack> found = read_back(fusion, earlier, later);
   if (!found)
     return false;
-  const auto &[target, count, length, all] = *found;
+  const auto &[target, count, length, all, is_known] = *found;
+  if (!is_known)
+    return false;
   int64_t registers = 0;
   double read = 0;
   for (const NodeId member : fusion.graph.members(earlier))
