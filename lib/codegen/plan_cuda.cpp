@@ -606,6 +606,13 @@ std::optional<KernelPlan> plan_written_rows(const Request &request, const Kernel
   return plan_taps(request, plan) ? std::optional(std::move(plan)) : std::nullopt;
 }
 
+/// Columns of which a block's threads walk over some more than once.
+bool walks_again(const KernelPlan &plan) {
+  return std::holds_alternative<ColumnWalk>(plan.walk) &&
+         std::count_if(plan.phases.begin(), plan.phases.end(),
+                       [](const PhasePlan &phase) { return !phase.empty(); }) > 1;
+}
+
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
 void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elements,
                     bool whole_rows) {
@@ -671,17 +678,14 @@ KernelPlan make_plan(const Request &request) {
     KernelPlan columns;
     columns.checked = plan.checked;
     columns.graph = plan.graph;
-    const bool keeps_columns =
-        !whole_rows && stores_elements && plan_kept_columns(request, columns);
+    const bool keeps_columns = !whole_rows && plan_kept_columns(request, columns);
     plan_reduction(request, plan, stores_elements, whole_rows);
     // A second walk finds less in the cache than is expected of it, where columns are many.
     constexpr double kBesideWalks = 1.15;
     const PlanChoice chosen = request.chosen();
     const bool asked = chosen.rows != 0 && chosen.threads != 0; // for such columns
     if (keeps_columns && (asked || chosen.is_planned()) &&
-        (asked ||
-         is_faster(request, columns, plan,
-                   std::holds_alternative<ColumnWalk>(plan.walk) ? kBesideWalks : kLeastGain)))
+        (asked || is_faster(request, columns, plan, walks_again(plan) ? kBesideWalks : kLeastGain)))
       plan = std::move(columns);
     KernelPlan pieces;
     if (request.given)

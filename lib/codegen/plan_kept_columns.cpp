@@ -18,19 +18,21 @@ struct KeptShape {
 };
 
 /// `words`: registers that an element takes; `bytes`: that a thread loads of one, the narrowest;
-/// `whole`: lines of columns start at sectors. What is added for lines, threads and steps is what
-/// seven kernels in up to 14 forms each took on an H200 (docs/kernels.md).
+/// `whole`: lines of columns start at sectors; `most`: elements of a thread. What is added for
+/// lines, threads and steps is what seven kernels in up to 14 forms each took on an H200
+/// (docs/kernels.md).
 std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t rows,
                                            int64_t elements, double words, int64_t bytes,
-                                           bool whole) {
+                                           bool whole, int most) {
   constexpr int kSector = 32, kHalfLine = 64, kLine = 128, kFewestThreads = 128,
                 kMostThreads = 1024;
-  constexpr int kFewSteps = 8, kManySteps = 32, kMostSteps = 64, kStepsInRegisters = 48;
+  constexpr int kFewSteps = 8, kManySteps = 32, kStepsInRegisters = 48;
   constexpr double kToCompute = 28, kMostOfThread = 255;
-  constexpr double kOfSectors = .35, kOfHalfLines = .08, kOddHalfLines = .25, kOddLines = .08;
+  constexpr double kOfSectors = .35, kOddSectors = .7, kOfHalfLines = .08, kOddHalfLines = .25,
+                   kOddLines = .08;
   constexpr double kOfLargeBlocks = .1, kOfLargeNarrowBlocks = .3;
   constexpr double kOfFewSteps = .1, kOfManySteps = .02, kOfMostSteps = .3;
-  constexpr double kBytesUnderWay = 48 << 10; // of a multiprocessor, that hide memory
+  constexpr double kBytesUnderWay = 24 << 10; // of a multiprocessor, that hide memory
   std::optional<KeptShape> best;
   double least = std::numeric_limits<double>::infinity();
   for (const int columns : {64, 32, 16, 8})
@@ -42,11 +44,11 @@ std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t
           std::min(target.max_threads_per_multiprocessor / static_cast<double>(block),
                    target.registers_per_multiprocessor / (registers * static_cast<double>(block))));
       if (line < kSector || (line > kLine && columns > 32) || block < kFewestThreads || steps < 2 ||
-          steps > kMostSteps || registers > kMostOfThread || resident < 1)
+          steps > most || registers > kMostOfThread || resident < 1)
         continue;
       const bool is_narrow = bytes < 4;
-      const double of_line = line < kHalfLine ? kOfSectors
-                             : line < kLine && (!is_narrow || !whole)
+      const double of_line = line < kHalfLine ? (whole ? kOfSectors : kOddSectors)
+                             : line < kLine && !(is_narrow && whole)
                                  ? (whole ? kOfHalfLines : kOddHalfLines)
                              : whole ? 0
                                      : kOddLines;
@@ -115,22 +117,24 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
   constexpr int64_t kSector = 32;
   const auto neighbours = kept.graph.row_sizes.back().as_integer();
   const bool whole = neighbours && *neighbours * narrowest % kSector == 0;
+  constexpr int kMostSteps = 64;
+  RowWalk walk;
+  for (walk.steps = kMostSteps; walk.steps > 1 && is_long_text(kept, walk);)
+    --walk.steps;
   const PlanChoice chosen = request.chosen();
   const std::optional<KeptShape> shape =
       chosen.rows != 0 && chosen.threads != 0
           ? std::optional(
                 KeptShape{chosen.rows, chosen.threads,
                           static_cast<int>((*elements + chosen.threads - 1) / chosen.threads)})
-          : choose_kept_shape(request.target, *rows, *elements, words, narrowest, whole);
+          : choose_kept_shape(request.target, *rows, *elements, words, narrowest, whole,
+                              walk.steps);
   if (!shape)
     return false;
-  RowWalk walk;
   walk.columns = true;
   walk.rows = shape->columns;
   walk.threads = shape->threads;
   walk.steps = shape->steps;
-  if (is_long_text(kept, walk))
-    return false;
   kept.resident = shape->resident;
   finish_rows(request, kept, walk);
   kept.has_barriers = true;
