@@ -30,7 +30,8 @@ std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t
   constexpr double kToCompute = 28, kMostOfThread = 255;
   constexpr double kOfSectors = .35, kOddSectors = .7, kOfHalfLines = .08, kOddHalfLines = .25,
                    kOddLines = .08;
-  constexpr double kOfLargeBlocks = .1, kOfLargeNarrowBlocks = .3;
+  constexpr int kSmallBlock = 256;
+  constexpr double kOfHalfBlocks = .03, kOfLargeBlocks = .1, kOfLargeNarrowBlocks = .3;
   constexpr double kOfFewSteps = .1, kOfManySteps = .02, kOfMostSteps = .3;
   constexpr double kBytesUnderWay = 24 << 10; // of a multiprocessor, that hide memory
   std::optional<KeptShape> best;
@@ -52,9 +53,10 @@ std::optional<KeptShape> choose_kept_shape(const target::Target &target, int64_t
                                  ? (whole ? kOfHalfLines : kOddHalfLines)
                              : whole ? 0
                                      : kOddLines;
-      const double of_block = block < kMostThreads ? 0
-                              : is_narrow          ? kOfLargeNarrowBlocks
-                                                   : kOfLargeBlocks;
+      const double of_block = block <= kSmallBlock   ? 0
+                              : block < kMostThreads ? kOfHalfBlocks
+                              : is_narrow            ? kOfLargeNarrowBlocks
+                                                     : kOfLargeBlocks;
       const double of_steps = steps < kFewSteps           ? kOfFewSteps
                               : steps > kStepsInRegisters ? kOfMostSteps
                               : steps > kManySteps        ? kOfManySteps
