@@ -314,12 +314,18 @@ void order_rows(const ir::Module &module, KernelGraph &graph) {
   constexpr double kLeastGain = 1.25;
   if (best + 1 == loops || bytes[best] <= kLeastGain * bytes.back())
     return;
+  // What does not move along a few steps of a loop is asked for once by neighbours, and not once
+  // more for each step by blocks that come much later.
+  constexpr int64_t kFewSteps = 8;
   std::vector<std::pair<int64_t, size_t>> order; // steps, the longest first
   for (size_t i = 0; i < loops; ++i) {
     const Expr index = largest[best]->index, variable = graph.row_variables[i];
-    const auto step = symbolic::depends_on(index, variable)
-                          ? symbolic::coefficient_of(index, variable)
-                          : std::optional<Expr>(Expr(INT64_MAX)); // the outermost
+    const auto size = graph.row_sizes[i].as_integer();
+    const auto step =
+        symbolic::depends_on(index, variable)
+            ? symbolic::coefficient_of(index, variable)
+            : std::optional<Expr>(size && *size <= kFewSteps ? Expr(0)
+                                                             : Expr(INT64_MAX)); // the outermost
     if (!step || !step->is_integer() || step->value() < 0)
       return;
     order.emplace_back(-step->value(), i);

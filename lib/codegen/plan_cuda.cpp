@@ -678,8 +678,20 @@ KernelPlan make_plan(const Request &request) {
     KernelPlan columns;
     columns.checked = plan.checked;
     columns.graph = plan.graph;
+    const KernelGraph whole = plan.graph;
     const bool keeps_columns = !whole_rows && plan_kept_columns(request, columns);
     plan_reduction(request, plan, stores_elements, whole_rows);
+    // What neighbours along a short row are is one access of threads that share it.
+    const auto *alone = std::get_if<ColumnWalk>(&plan.walk);
+    if (!whole_rows && !stores_elements && !request.like && !request.choice && alone &&
+        alone->threads == 1) {
+      KernelPlan rows;
+      rows.checked = plan.checked;
+      rows.graph = whole;
+      plan_rows(request, rows);
+      if (is_faster(request, rows, plan))
+        plan = std::move(rows);
+    }
     // A second walk finds less in the cache than is expected of it, where columns are many.
     constexpr double kBesideWalks = 1.15;
     const PlanChoice chosen = request.chosen();

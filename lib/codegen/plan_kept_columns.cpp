@@ -88,6 +88,11 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
       !elements || plan.graph.row_variables.empty() || plan.graph.phases < 2 ||
       !prefers_columns(module, plan.graph))
     return false;
+  // Neighbouring columns are neighbours in memory as far as the innermost loop over them goes.
+  constexpr int64_t kFewestNeighbours = 32;
+  const auto neighbours = plan.graph.row_sizes.back().as_integer();
+  if (neighbours && *neighbours < kFewestNeighbours)
+    return false;
   KernelPlan kept;
   kept.checked = plan.checked;
   kept.graph = plan.graph;
@@ -117,7 +122,6 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
       computed += target::registers_of(tensor::size_in_bytes(kept.graph[id].dtype));
   const double words = std::max(loaded, computed) + std::min(loaded, computed) / 4;
   constexpr int64_t kSector = 32;
-  const auto neighbours = kept.graph.row_sizes.back().as_integer();
   const bool whole = neighbours && *neighbours * narrowest % kSector == 0;
   constexpr int kMostSteps = 64;
   RowWalk walk;
