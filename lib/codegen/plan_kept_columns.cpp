@@ -85,8 +85,8 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
   const auto rows = likely(module, plan.graph.rows()),
              elements = plan.graph.elements().as_integer();
   if (request.like || !request.checked.sizes.empty() || request.target.is_host || !rows ||
-      !elements || plan.graph.row_variables.empty() || plan.graph.phases < 2 ||
-      !prefers_columns(module, plan.graph))
+      !elements || *elements <= target::kLongestHeldColumn || plan.graph.row_variables.empty() ||
+      reads_once(plan.graph) || !prefers_columns(module, plan.graph))
     return false;
   // Neighbouring columns are neighbours in memory as far as the innermost loop over them goes.
   constexpr int64_t kFewestNeighbours = 32;
