@@ -59,7 +59,7 @@ int64_t largest_own_buffer(const program::Program &program) {
 
 TEST_CASE("a cache is updated in place, without copying it") {
   // Each cache holds 2 * 3 * 8 * 4 floats, 768 bytes (of_layers: two layers of two such halves);
-  // what a step brings is an eighth of it.
+  // what a step brings is an eighth of it, and its kernel may give a row of attention besides.
   const std::set<std::string> in_place = {"cache_index_copy", "cache_index_put",  "cache_slices",
                                           "cache_of_layers",  "cache_transposed", "cache_counted",
                                           "cache_buffers"};
@@ -72,7 +72,7 @@ TEST_CASE("a cache is updated in place, without copying it") {
     const program::Program program =
         driver::compile(graph::parse_graph(one.model, one.name), {}).program;
     CHECK(largest_update(program) > 0);
-    CHECK(largest_update(program) <= 2 * 768 / 8);
+    CHECK(largest_update(program) <= 768 / 2);
     CHECK(largest_own_buffer(program) < 768);
     CHECK_FALSE(copies_memory(program));
   }
