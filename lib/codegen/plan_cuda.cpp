@@ -147,7 +147,8 @@ int longest_stored_run(const ir::Module &module, const KernelGraph &graph) {
   constexpr size_t kAccess = 16;
   size_t widest = 1;
   for (const Value &value : graph.values)
-    if (value.op == Op::store && value.level == Level::element)
+    if (value.op == Op::store && value.level == Level::element &&
+        value.mode == ir::StoreMode::plain)
       widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
   return static_cast<int>(std::max<size_t>(1, kAccess / widest));
 }
