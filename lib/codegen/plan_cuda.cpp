@@ -5,8 +5,6 @@
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
-#include "target/held_columns.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -262,48 +260,6 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   return rows && elements && *elements >= kManyLoads &&
          *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
-}
-
-/// True of columns that are walked again after their sums are known, and whose loads a thread can
-/// hold: all of them are under way at once, none is made twice.
-bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
-  constexpr int64_t kWidestStep = 1;
-  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
-  if (graph.phases < 2 || !elements || *elements > target::kLongestHeldColumn ||
-      (rows && *rows < target::kFewestHeldColumns) || graph.row_variables.empty() ||
-      graph.element_variables.empty() || !prefers_columns(module, graph))
-    return false;
-  int64_t words = 0;
-  bool walks_again = false;
-  for (const Value &value : graph.values) {
-    walks_again = walks_again || (value.op == Op::reduction && value.phase > 0);
-    if (value.buffer == ir::kNone || value.level != Level::element)
-      continue;
-    const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
-    if (!step || !step->is_integer() || step->value() < 0 || step->value() > kWidestStep)
-      return false;
-    walks_again = walks_again || value.op == Op::store;
-    if (value.op == Op::load)
-      words += *elements * target::registers_of(tensor::size_in_bytes(value.dtype));
-  }
-  return walks_again && words <= target::kHeldColumnRegisters;
-}
-
-/// Nothing where what is computed and kept from one walk to the next is too much for a thread.
-bool plan_held_columns(const Request &request, KernelPlan &plan) {
-  if (request.like || !has_held_columns(request.module, plan.graph))
-    return false;
-  KernelPlan held = plan;
-  plan_short_rows(request.module, request.group, held, true);
-  int64_t words = 0;
-  for (ValueId id = 0; id < held.graph.values.size(); ++id)
-    if (held.kept[id])
-      words += held.graph.elements().value() *
-               target::registers_of(tensor::size_in_bytes(held.graph[id].dtype));
-  if (words > target::kKeptColumnRegisters)
-    return false;
-  plan = std::move(held);
-  return true;
 }
 
 /// Many elements divided by one number: its reciprocal once, then three instructions an element
@@ -619,13 +575,6 @@ std::optional<KernelPlan> plan_written_rows(const Request &request, const Kernel
   plan.checked = request.checked;
   plan.graph = *std::move(rows);
   return plan_taps(request, plan) ? std::optional(std::move(plan)) : std::nullopt;
-}
-
-/// Columns of which a block's threads walk over some more than once.
-bool walks_again(const KernelPlan &plan) {
-  return std::holds_alternative<ColumnWalk>(plan.walk) &&
-         std::count_if(plan.phases.begin(), plan.phases.end(),
-                       [](const PhasePlan &phase) { return !phase.empty(); }) > 1;
 }
 
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.

@@ -1,5 +1,5 @@
-// Columns that are reduced and walked again, and that the registers of a block's threads hold: read
-// once, where rows in memory are what neighbouring threads lie along (a softmax over channels).
+// Columns that are reduced and walked again (a softmax over channels), and that registers hold:
+// short ones those of a thread, longer ones those of a block's threads. They are read once.
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 #include "target/held_columns.h"
@@ -9,6 +9,59 @@
 #include <limits>
 
 namespace tsc::codegen {
+
+using ir::Op;
+
+namespace {
+
+/// True of columns that are walked again after their sums are known, and whose loads a thread can
+/// hold: all of them are under way at once, none is made twice.
+bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
+  constexpr int64_t kWidestStep = 1;
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (graph.phases < 2 || !elements || *elements > target::kLongestHeldColumn ||
+      (rows && *rows < target::kFewestHeldColumns) || graph.row_variables.empty() ||
+      graph.element_variables.empty() || !prefers_columns(module, graph))
+    return false;
+  int64_t words = 0;
+  bool walks_again = false;
+  for (const Value &value : graph.values) {
+    walks_again = walks_again || (value.op == Op::reduction && value.phase > 0);
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    if (!step || !step->is_integer() || step->value() < 0 || step->value() > kWidestStep)
+      return false;
+    walks_again = walks_again || value.op == Op::store;
+    if (value.op == Op::load)
+      words += *elements * target::registers_of(tensor::size_in_bytes(value.dtype));
+  }
+  return walks_again && words <= target::kHeldColumnRegisters;
+}
+
+} // namespace
+
+bool plan_held_columns(const Request &request, KernelPlan &plan) {
+  if (request.like || !has_held_columns(request.module, plan.graph))
+    return false;
+  KernelPlan held = plan;
+  plan_short_rows(request.module, request.group, held, true);
+  int64_t words = 0;
+  for (ValueId id = 0; id < held.graph.values.size(); ++id)
+    if (held.kept[id])
+      words += held.graph.elements().value() *
+               target::registers_of(tensor::size_in_bytes(held.graph[id].dtype));
+  if (words > target::kKeptColumnRegisters)
+    return false;
+  plan = std::move(held);
+  return true;
+}
+
+bool walks_again(const KernelPlan &plan) {
+  return std::holds_alternative<ColumnWalk>(plan.walk) &&
+         std::count_if(plan.phases.begin(), plan.phases.end(),
+                       [](const PhasePlan &phase) { return !phase.empty(); }) > 1;
+}
 
 namespace {
 

@@ -140,8 +140,13 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
 /// Plans a reduction, or several walks, of columns (prefers_columns), `columns` of them a block; 0:
 /// as many as fill a line, or a sector where some operand lies along the column.
 void plan_columns(const Request &request, KernelPlan &plan, int columns = 0);
-/// The same of columns that registers hold, read once, where sizes are known and elements are
-/// walked more than once; false, and nothing done, where none fit.
+/// The same of short columns, each in the registers of a thread; false, and nothing done, where what
+/// is computed and kept from one walk to the next is too much for one.
+bool plan_held_columns(const Request &request, KernelPlan &plan);
+/// Whether a block's threads walk over some of their columns more than once.
+bool walks_again(const KernelPlan &plan);
+/// The same of longer columns that the registers of a block's threads hold, where elements are
+/// walked more than once and their number is known; false, and nothing done, where none fit.
 bool plan_kept_columns(const Request &request, KernelPlan &plan);
 /// Plans short rows, a thread a row; `hold`: what is read stays in its registers.
 void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,

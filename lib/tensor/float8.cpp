@@ -1,5 +1,5 @@
 // 8-bit floats by what they mean: nearest of the 256 values, ties to even. The kernels' own
-// conversions are in codegen/prelude/tc_numeric.h.
+// conversions are in codegen/prelude/tc_floats.h.
 #include "tensor/dtype.h"
 
 #include "support/diagnostic.h"
