@@ -654,7 +654,7 @@ KernelPlan make_plan(const Request &request) {
     // What neighbours along a short row are is one access of threads that share it.
     const auto *alone = std::get_if<ColumnWalk>(&plan.walk);
     if (!whole_rows && !stores_elements && !request.like && !request.choice && alone &&
-        alone->threads == 1) {
+        alone->threads == 1 && !prefers_columns(request.module, whole)) {
       KernelPlan rows;
       rows.checked = plan.checked;
       rows.graph = whole;

@@ -171,7 +171,7 @@ TEST_CASE("rows whose outer loop is innermost in memory are taken in memory's or
 
 TEST_CASE("neighbouring columns of narrow elements are one access") {
   CHECK(plan_of(test::column_sum(4096, 8192, DType::bf16)) ==
-        "column reduction, 128 threads a column, 32 columns a block, 1 walk over the column, "
+        "column reduction, 128 threads a column, 64 columns a block, 1 walk over the column, "
         "16-byte accesses");
 }
 
