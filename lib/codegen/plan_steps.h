@@ -140,8 +140,8 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
 /// Plans a reduction, or several walks, of columns (prefers_columns), `columns` of them a block; 0:
 /// as many as fill a line, or a sector where some operand lies along the column.
 void plan_columns(const Request &request, KernelPlan &plan, int columns = 0);
-/// The same of short columns, each in the registers of a thread; false, and nothing done, where what
-/// is computed and kept from one walk to the next is too much for one.
+/// The same of short columns, each in the registers of a thread; false, and nothing done, where
+/// what is computed and kept from one walk to the next is too much for one.
 bool plan_held_columns(const Request &request, KernelPlan &plan);
 /// Whether a block's threads walk over some of their columns more than once.
 bool walks_again(const KernelPlan &plan);
@@ -198,7 +198,8 @@ bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_
 enum class TileEdges : uint8_t {
   long_ones, // of 16 elements and more
   any,       // a loop of a few elements is one, the other one is so much longer
-  of_groups, // a few elements are neighbours in what is stored and loaded, groups of them in neither
+  of_groups, // a few elements are neighbours in what is stored and loaded, groups of them in
+             // neither
 };
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
 /// `like`: tiles as large as those; `choice`: elements a thread and of a run, where it says so.

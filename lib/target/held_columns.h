@@ -13,8 +13,8 @@ constexpr int64_t kHeldColumnRegisters = 64; // of 32 bits, for a column's loads
 /// The same for what a thread keeps of them and of what it computed, from one walk to the next.
 constexpr int64_t kKeptColumnRegisters = 128;
 
-/// Longer columns that the threads of a block hold together: registers of a column, of which a block
-/// has room for 16 at least, and columns that give every multiprocessor some blocks.
+/// Longer columns that the threads of a block hold together: registers of a column, of which a
+/// block has room for 16 at least, and columns that give every multiprocessor some blocks.
 constexpr int64_t kSharedColumnRegisters = 1536, kFewestSharedColumns = 32; // a multiprocessor
 
 /// Registers of 32 bits for an element of `bytes`.

@@ -105,7 +105,8 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
       else
         halves = bits << 8;
       const float x = tc_float(tc_f16{static_cast<unsigned short>(halves)});
-      return tc_bits_float(tc_float_bits(x) | (bits & 0x80u) << 24); // the machine's NaN has no sign
+      const unsigned sign = (bits & 0x80u) << 24; // which the machine's NaN has not
+      return tc_bits_float(tc_float_bits(x) | sign);
     }
 #endif
     constexpr int shift = 23 - Mantissa;
@@ -149,8 +150,8 @@ template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Na
   }
   /// `y`, what `x` was converted to, or what it should have been.
   TC_FN tc_f8 with_beyond(float x, tc_f8 y) {
-    const unsigned sign = tc_float_bits(x) >> 24 & 0x80u;
-    return {static_cast<unsigned char>(fabsf(x) < beyond ? y.bits : sign | (x == x ? Beyond : Nan))};
+    const unsigned sign = tc_float_bits(x) >> 24 & 0x80u, other = x == x ? Beyond : Nan;
+    return {static_cast<unsigned char>(fabsf(x) < beyond ? y.bits : sign | other)};
   }
   /// The larger magnitude; NaN if one of them is.
   TC_FN float larger(float a, float b) {

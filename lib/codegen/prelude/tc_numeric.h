@@ -439,7 +439,7 @@ template <class T> struct tc_half_packer<T, 1> {
   TC_FN tc_vec<T, 1> apply(const float (&x)[1]) { return {{tc_storage<T>::store(x[0])}}; }
 };
 #ifdef TC_CONVERTS_F8
-template <class T, int V, bool = T::is_native && V % 2 == 0> struct tc_f8_packer {
+template <class T, int V, bool = (T::is_native && V % 2 == 0)> struct tc_f8_packer {
   TC_FN tc_vec<T, V> apply(const float (&x)[V]) {
     tc_vec<T, V> y;
     TC_UNROLL
