@@ -7,7 +7,9 @@
 #include "ops/table/shape_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 
 namespace tsc::ops {
 
@@ -34,6 +36,53 @@ bool is_small(const TensorMeta &a, const TensorMeta &b, const symbolic::Ranges &
   sizes.push_back(b.layout.sizes.back());
   const auto count = symbolic::bounds(symbolic::numel(sizes), ranges);
   return count.high >= kFewestResults;
+}
+
+/// Instructions an element that `argument` is computed with, of what is not in memory: what is
+/// summed elsewhere, products and inputs are. Nobody knows more than a few steps of it.
+int work_of(const graph::Graph &graph, const Argument &argument, int steps = 12) {
+  constexpr int kCostly = 12;
+  static constexpr std::array<std::string_view, 21> kFunctions = {
+      "exp",   "exp2", "expm1",   "log",  "log1p", "log2",   "erf",
+      "erfc",  "tanh", "sigmoid", "sin",  "cos",   "tan",    "atan",
+      "atan2", "pow",  "rsqrt",   "sqrt", "div",   "lgamma", "reciprocal"};
+  static constexpr std::array<std::string_view, 21> kSteps = {
+      "add",        "sub",     "mul",     "neg",   "abs",
+      "where",      "maximum", "minimum", "relu",  "eq",
+      "ne",         "lt",      "le",      "gt",    "ge",
+      "sign",       "clone",   "floor",   "round", "convert_element_type",
+      "logical_and"};
+  const graph::NodeRef *used = argument.node();
+  if (used == nullptr || steps == 0)
+    return 0;
+  const Node &node = graph.node(used->id);
+  const size_t first = node.target.find('.') + 1, last = node.target.find('.', first);
+  const std::string_view name =
+      std::string_view(node.target).substr(first, last == std::string::npos ? last : last - first);
+  const auto is_one_of = [&](const auto &names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const Operator *row = find_operator(node.target);
+  const bool sees = row != nullptr && row->effect == Effect::view;
+  if (node.kind != graph::NodeKind::call_function ||
+      (!sees && !is_one_of(kFunctions) && !is_one_of(kSteps)))
+    return 0;
+  int work = sees ? 0 : is_one_of(kFunctions) ? kCostly : 1;
+  for (const Argument &each : node.args)
+    work += work_of(graph, each, steps - 1);
+  return work;
+}
+
+/// Whether a vector's elements may be computed anew for each row of the other factor while that
+/// comes from memory; `along`: its elements lie along the terms, else a thread has one of the
+/// vector's for a run of them.
+bool may_be_computed_again(const graph::Graph &graph, const Argument &vector,
+                           const TensorMeta &other, size_t along) {
+  constexpr int kOfByte = 7, kRunBytes = 16; // instructions that a byte of memory hides
+  const int hidden = kOfByte * (other.layout.strides[along].is_integer(1)
+                                    ? static_cast<int>(tensor::size_in_bytes(other.dtype))
+                                    : kRunBytes);
+  return work_of(graph, vector) <= hidden;
 }
 
 /// Whether one factor is a vector: a sum over the other one, which is read once. A single row of
@@ -114,8 +163,17 @@ graph::Graph write_out_products(graph::Graph graph, const PassOptions &options) 
     const TensorMeta a = builder.meta(node.args[first]), b = builder.meta(node.args[first + 1]);
     const TensorMeta *result = node.value ? node.value->tensor() : nullptr;
     bool of_columns = false;
-    const bool sums = result != nullptr && (is_small(a, b, builder.ranges()) || is_of_vector(a, b));
-    const int64_t few = result == nullptr || sums ? 0 : few_vectors(a, b, of_columns);
+    const auto is_cheap = [&](size_t factor) { // of the two
+      const TensorMeta &other = factor == 0 ? b : a;
+      return may_be_computed_again(builder.graph(), node.args[first + factor], other,
+                                   other.layout.rank() - (factor == 0 ? 2 : 1));
+    };
+    const bool is_column = a.layout.rank() >= 2 && b.layout.rank() >= 2 && edge(b, 1) == 1;
+    const bool sums = result != nullptr && (is_small(a, b, builder.ranges()) ||
+                                            (is_of_vector(a, b) && is_cheap(is_column ? 1 : 0)));
+    int64_t few = result == nullptr || sums ? 0 : few_vectors(a, b, of_columns);
+    if (few > 0 && !is_cheap(of_columns ? 1 : 0))
+      few = 0;
     if (sums || few > 0) {
       Argument sum = few > 0 ? vector_by_vector(builder, node.args[first], node.args[first + 1],
                                                 few, of_columns)
