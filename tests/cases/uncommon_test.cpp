@@ -164,6 +164,19 @@ TEST_CASE("products with a vector are sums, fused with what is around them") {
   }
 }
 
+TEST_CASE("a vector that takes long to compute is not computed anew for each row") {
+  MadeGraph graph;
+  graph.name = "a costly vector";
+  graph.inputs = {{"a", "bfloat16", {70, 136}, -1, 1}, {"v", "bfloat16", {136}, -1, 1}};
+  graph.calls = {{"t", "aten.tanh.default", {"$v"}},
+                 {"e", "aten.exp.default", {"$t"}},
+                 {"y", "aten.matmul.default", {"$a", "$e"}}};
+  graph.outputs = {"y"};
+  const driver::Compilation compiled = testing::compile_made(graph, false);
+  CHECK(compiled.program.steps.size() == 2);
+  testing::check_made(graph, compiled, 0, testing::host_ways());
+}
+
 TEST_CASE("matrices of up to 32 rows are a kernel's, larger ones one call of a "
           "library") {
   const auto inverse = [](int64_t size) {
