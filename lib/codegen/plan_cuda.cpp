@@ -642,7 +642,6 @@ KernelPlan make_plan(const Request &request) {
     KernelPlan columns;
     columns.checked = plan.checked;
     columns.graph = plan.graph;
-    const KernelGraph whole = plan.graph;
     const auto is_had_in_one_walk = [&] { // moments, say
       return !stores_elements && !request.given &&
              reads_once(
@@ -654,10 +653,10 @@ KernelPlan make_plan(const Request &request) {
     // What neighbours along a short row are is one access of threads that share it.
     const auto *alone = std::get_if<ColumnWalk>(&plan.walk);
     if (!whole_rows && !stores_elements && !request.like && !request.choice && alone &&
-        alone->threads == 1 && !prefers_columns(request.module, whole)) {
+        alone->threads == 1 && !prefers_columns(request.module, columns.graph)) {
       KernelPlan rows;
       rows.checked = plan.checked;
-      rows.graph = whole;
+      rows.graph = columns.graph;
       plan_rows(request, rows);
       if (is_faster(request, rows, plan))
         plan = std::move(rows);

@@ -89,6 +89,12 @@ most_contiguous(const ir::Module &module, const KernelGraph &graph, const Counts
   return static_cast<size_t>(best - bytes.begin());
 }
 
+size_t place_of(const KernelGraph &graph, Expr variable) {
+  const auto &variables = graph.element_variables;
+  return static_cast<size_t>(std::find(variables.begin(), variables.end(), variable) -
+                             variables.begin());
+}
+
 bool long_enough(const KernelGraph &graph, size_t position) {
   const auto size = graph.element_sizes[position].as_integer();
   return !size || *size >= kSmallestEdge;
@@ -201,11 +207,7 @@ std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &gr
       loads.push_back(id);
   lengthen(graph, across, down, is_store_of_elements);
   lengthen(graph, down, across, turned);
-  const auto place = [&](Expr variable) {
-    return static_cast<size_t>(
-        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
-        graph.element_variables.begin());
-  };
+  const auto place = [&](Expr variable) { return place_of(graph, variable); };
   if (edges == TileEdges::any) {
     if (long_enough(graph, place(across)) == long_enough(graph, place(down)))
       return {}; // tiles of long edges, or nothing
@@ -281,11 +283,7 @@ std::optional<Groups> find_groups(const ir::Module &module, const KernelGraph &g
 /// where edges are short.
 bool arrange_groups(KernelGraph &graph, const Groups &groups) {
   merge_variables(graph, groups.within, groups.across);
-  const auto place = [&](Expr variable) {
-    return static_cast<size_t>(
-        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
-        graph.element_variables.begin());
-  };
+  const auto place = [&](Expr variable) { return place_of(graph, variable); };
   lengthen(graph, groups.within, groups.down, is_store_of_elements);
   for (;;) { // what tiled loads go through next
     const auto length = graph.element_sizes[place(groups.down)].as_integer();

@@ -41,7 +41,7 @@ bool is_small(const TensorMeta &a, const TensorMeta &b, const symbolic::Ranges &
 /// Instructions an element that `argument` is computed with, of what is not in memory: what is
 /// summed elsewhere, products and inputs are. Nobody knows more than a few steps of it.
 int work_of(const graph::Graph &graph, const Argument &argument, int steps = 12) {
-  constexpr int kCostly = 12;
+  constexpr int kCostly = 12, kMuch = 128; // beyond, nothing asks how much
   static constexpr std::array<std::string_view, 21> kFunctions = {
       "exp",   "exp2", "expm1",   "log",  "log1p", "log2",   "erf",
       "erfc",  "tanh", "sigmoid", "sin",  "cos",   "tan",    "atan",
@@ -69,7 +69,8 @@ int work_of(const graph::Graph &graph, const Argument &argument, int steps = 12)
     return 0;
   int work = sees ? 0 : is_one_of(kFunctions) ? kCostly : 1;
   for (const Argument &each : node.args)
-    work += work_of(graph, each, steps - 1);
+    if (work < kMuch)
+      work += work_of(graph, each, steps - 1);
   return work;
 }
 
