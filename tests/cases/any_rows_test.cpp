@@ -506,14 +506,14 @@ void check_loads_anywhere(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("runs that start anywhere are read whole on the host") {
-  check_loads_anywhere(testing::host_ways());
+  check_loads_anywhere(testing::plan_ways());
 }
 TEST_CASE("runs that start anywhere are read whole on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_loads_anywhere(ways);
 }
 
-TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::host_ways()); }
+TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::plan_ways()); }
 
 TEST_CASE("rows that start anywhere on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
@@ -521,7 +521,7 @@ TEST_CASE("rows that start anywhere on the GPU", "[gpu]") {
 }
 
 TEST_CASE("any number of rows that start anywhere on the host") {
-  check_any_number(testing::host_ways());
+  check_any_number(testing::plan_ways());
 }
 
 TEST_CASE("any number of rows that start anywhere on the GPU", "[gpu]") {
@@ -529,21 +529,21 @@ TEST_CASE("any number of rows that start anywhere on the GPU", "[gpu]") {
     check_any_number(ways);
 }
 
-TEST_CASE("rows in short pieces on the host") { check_all(pieces(), testing::host_ways()); }
+TEST_CASE("rows in short pieces on the host") { check_all(pieces(), testing::plan_ways()); }
 
 TEST_CASE("rows in short pieces on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(pieces(), ways);
 }
 
-TEST_CASE("runs of narrow columns on the host") { check_all(columns(), testing::host_ways()); }
+TEST_CASE("runs of narrow columns on the host") { check_all(columns(), testing::plan_ways()); }
 
 TEST_CASE("runs of narrow columns on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(columns(), ways);
 }
 
-TEST_CASE("parts lie inside of turns on the host") { check_all(turns(), testing::host_ways()); }
+TEST_CASE("parts lie inside of turns on the host") { check_all(turns(), testing::plan_ways()); }
 
 TEST_CASE("parts lie inside of turns on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
@@ -551,7 +551,7 @@ TEST_CASE("parts lie inside of turns on the GPU", "[gpu]") {
 }
 
 TEST_CASE("short rows are scanned a thread each on the host") {
-  check_all(own_rows(), testing::host_ways());
+  check_all(own_rows(), testing::plan_ways());
 }
 
 TEST_CASE("short rows are scanned a thread each on the GPU", "[gpu]") {

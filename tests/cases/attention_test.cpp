@@ -156,7 +156,7 @@ void check_batches(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("attention of every depth and mask on the host") {
-  check_all(small({40}, {128}), testing::host_ways());
+  check_all(small({40}, {128}), testing::plan_ways());
 }
 
 TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
@@ -164,7 +164,7 @@ TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
     check_all(small({8, 40, 64, 96, 128, 192, 256}, {64, 128, 256}), ways);
 }
 
-TEST_CASE("attention of floats on the host") { check_all(floats(), testing::host_ways(), kFloats); }
+TEST_CASE("attention of floats on the host") { check_all(floats(), testing::plan_ways(), kFloats); }
 
 TEST_CASE("attention of floats on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty()) {
@@ -191,12 +191,12 @@ TEST_CASE("attention of floats that is written out is one kernel, where that pay
     INFO(rows);
     CHECK((compilation.program.kernels.size() == 1 &&
            compilation.program.kernels[0].plan.rfind(kFloats, 0) == 0) == pays);
-    testing::check_made(graph, compilation, 0, testing::host_ways());
+    testing::check_made(graph, compilation, 0, testing::plan_ways());
   }
 }
 
 TEST_CASE("attention of few queries on the host") {
-  check_all({few()[0], few()[3], few()[4], few()[5], not_so_few()[3]}, testing::host_ways(), kFew);
+  check_all({few()[0], few()[3], few()[4], few()[5], not_so_few()[3]}, testing::plan_ways(), kFew);
 }
 
 TEST_CASE("attention of few queries on the GPU", "[gpu]") {
@@ -231,7 +231,7 @@ void check_shared_batch(const std::vector<runtime::SessionOptions> &ways) {
 }
 
 TEST_CASE("attention to keys that all batches share on the host") {
-  check_shared_batch(testing::host_ways());
+  check_shared_batch(testing::plan_ways());
 }
 
 TEST_CASE("attention to keys that all batches share on the GPU", "[gpu]") {
@@ -257,7 +257,7 @@ TEST_CASE("keys that a model repeats for the heads of a group are taken as they 
       {"y", "aten.scaled_dot_product_attention.default", {"$q", "$k3", "$v3", "$m"}});
   const driver::Compilation compilation = testing::compile_made(graph, false);
   CHECK(compilation.program.kernels.size() == 1); // no copies
-  testing::check_made(graph, compilation, 0, testing::host_ways());
+  testing::check_made(graph, compilation, 0, testing::plan_ways());
 }
 
 TEST_CASE("a mask with its heads innermost is turned once for all layers") {
@@ -279,7 +279,7 @@ TEST_CASE("a mask with its heads innermost is turned once for all layers") {
   for (const program::Kernel &kernel : compilation.program.kernels)
     if (kernel.cuda.text.find("tc_attention") != std::string::npos)
       CHECK(kernel.cuda.text.find("problem.mask.column_stride = 1;") != std::string::npos);
-  testing::check_made(graph, compilation, 0, testing::host_ways());
+  testing::check_made(graph, compilation, 0, testing::plan_ways());
 }
 
 TEST_CASE("heads that are copied for products of three dimensions are read where they lie") {
@@ -320,7 +320,7 @@ TEST_CASE("heads that are copied for products of three dimensions are read where
   graph.calls.insert(graph.calls.end(), calls.begin(), calls.end());
   const driver::Compilation compilation = testing::compile_made(graph, false);
   CHECK(compilation.program.kernels.size() <= 2); // attention, and its mask's padding
-  testing::check_made(graph, compilation, 0, testing::host_ways());
+  testing::check_made(graph, compilation, 0, testing::plan_ways());
 }
 
 TEST_CASE("attention of more items than blocks on the GPU", "[gpu]") {
@@ -329,7 +329,7 @@ TEST_CASE("attention of more items than blocks on the GPU", "[gpu]") {
 }
 
 TEST_CASE("attention of a batch whose size a run decides on the host") {
-  check_batches(testing::host_ways());
+  check_batches(testing::plan_ways());
 }
 
 TEST_CASE("attention of a batch whose size a run decides on the GPU", "[gpu]") {

@@ -78,7 +78,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
-TEST_CASE("few places are changed in copies that blocks have") { check_all(testing::host_ways()); }
+TEST_CASE("few places are changed in copies that blocks have") { check_all(testing::plan_ways()); }
 
 TEST_CASE("few places are changed in copies that blocks have on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
@@ -154,12 +154,12 @@ void check_no_such_word(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("gradients of a few words are sums of all rows") {
-  check_few_words(testing::host_ways());
-  check_no_such_word(testing::host_ways());
+  check_few_words(testing::plan_ways());
+  check_no_such_word(testing::plan_ways());
 }
 
 TEST_CASE("gradients of a large table are rounded where they are summed up") {
-  check_large_table(testing::host_ways());
+  check_large_table(testing::plan_ways());
 }
 
 TEST_CASE("gradients of a few words are sums of all rows on the GPU", "[gpu]") {

@@ -57,7 +57,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("what reads rows back that a block holds is in their kernel on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("what reads rows back that a block holds is in their kernel on the GPU", "[gpu]") {
@@ -91,7 +91,7 @@ void check_late(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("what a row's first walk does not need is loaded late on the host") {
-  check_late(testing::host_ways());
+  check_late(testing::plan_ways());
 }
 
 TEST_CASE("what a row's first walk does not need is loaded late on the GPU", "[gpu]") {

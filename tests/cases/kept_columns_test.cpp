@@ -77,7 +77,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("columns that registers hold are read once, on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("columns that registers hold are read once, on the GPU", "[gpu]") {

@@ -137,7 +137,7 @@ driver::Compilation compile_dynamic(int64_t hint) {
 } // namespace
 
 TEST_CASE("reductions of operands in several orders on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("operands of likely sizes are laid out, whatever sizes they have") {
@@ -150,7 +150,7 @@ TEST_CASE("operands of likely sizes are laid out, whatever sizes they have") {
         tensor::random_tensor(tensor::DType::f32, {3, rows, columns}, {.seed = 1}),
         tensor::random_tensor(tensor::DType::f32, {3, columns, rows}, {.seed = 2})};
     const auto expected = driver::run_reference(compilation, inputs, {});
-    for (const runtime::SessionOptions &way : testing::host_ways()) {
+    for (const runtime::SessionOptions &way : testing::plan_ways()) {
       const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
       const tensor::Agreement agreement = tensor::compare(outputs[0], expected[0], nullptr);
       INFO(rows << " x " << columns << ": " << agreement.reason);

@@ -80,7 +80,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("large pools go one dimension after the other on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("large pools go one dimension after the other on the GPU", "[gpu]") {

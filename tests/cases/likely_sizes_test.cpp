@@ -181,7 +181,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
-TEST_CASE("kernels of likely sizes and of any") { check_all(testing::host_ways()); }
+TEST_CASE("kernels of likely sizes and of any") { check_all(testing::plan_ways()); }
 
 TEST_CASE("kernels of likely sizes and of any on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())

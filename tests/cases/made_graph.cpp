@@ -39,6 +39,40 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
   return driver::compile(graph::parse_graph(graph.dump(), "made.json"), options);
 }
 
+MadeRun make_run(const MadeGraph &made, const driver::Compilation &oracle, int64_t first) {
+  MadeRun run;
+  for (const MadeInput &input : made.inputs) {
+    tensor::RandomSpec spec{.seed = 7 + run.inputs.size()};
+    spec.low = input.low;
+    spec.high = input.high;
+    std::vector<int64_t> sizes = input.sizes;
+    if ((run.inputs.empty() || made.inputs_are_alike) && first != 0)
+      sizes[0] = first;
+    run.inputs.push_back(
+        tensor::random_tensor(tensor::parse_dtype(input.dtype).value(), sizes, spec));
+  }
+  driver::ReferenceOptions wide;
+  wide.round_buffers = false;
+  run.expected = driver::run_reference(oracle, run.inputs, {});
+  run.reference = driver::run_reference(oracle, run.inputs, {}, wide);
+  return run;
+}
+
+void check_run(const MadeGraph &made, const MadeRun &run, const driver::Compilation &compilation,
+               const std::vector<runtime::SessionOptions> &ways) {
+  for (const runtime::SessionOptions &way : ways) {
+    const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(run.inputs);
+    REQUIRE(outputs.size() == run.expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const tensor::Agreement agreement =
+          tensor::compare(outputs[i], run.expected[i], &run.reference[i]);
+      INFO(made.name << ", size " << (run.inputs.empty() ? 0 : run.inputs[0].numel()) << ", output "
+                     << i << ": " << agreement.reason);
+      CHECK(agreement.ok);
+    }
+  }
+}
+
 void check_made(const MadeGraph &made, const driver::Compilation &compilation, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways) {
   check_made(made, compilation, compilation, first, ways);
@@ -47,36 +81,19 @@ void check_made(const MadeGraph &made, const driver::Compilation &compilation, i
 void check_made(const MadeGraph &made, const driver::Compilation &compilation,
                 const driver::Compilation &oracle, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways) {
-  std::vector<tensor::HostTensor> inputs;
-  for (const MadeInput &input : made.inputs) {
-    tensor::RandomSpec spec{.seed = 7 + inputs.size()};
-    spec.low = input.low;
-    spec.high = input.high;
-    std::vector<int64_t> sizes = input.sizes;
-    if ((inputs.empty() || made.inputs_are_alike) && first != 0)
-      sizes[0] = first;
-    inputs.push_back(tensor::random_tensor(tensor::parse_dtype(input.dtype).value(), sizes, spec));
-  }
-  driver::ReferenceOptions wide;
-  wide.round_buffers = false;
-  const auto expected = driver::run_reference(oracle, inputs, {});
-  const auto reference = driver::run_reference(oracle, inputs, {}, wide);
-  for (const runtime::SessionOptions &way : ways) {
-    const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
-    REQUIRE(outputs.size() == expected.size());
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const tensor::Agreement agreement = tensor::compare(outputs[i], expected[i], &reference[i]);
-      INFO(made.name << ", first size " << first << ", output " << i << ": " << agreement.reason);
-      CHECK(agreement.ok);
-    }
-  }
+  check_run(made, make_run(made, oracle, first), compilation, ways);
 }
 
 std::vector<runtime::SessionOptions> host_ways() {
-  runtime::SessionOptions serial, cuda;
+  runtime::SessionOptions serial;
   serial.plan = runtime::Plan::serial;
+  return {serial, plan_ways()[0]};
+}
+
+std::vector<runtime::SessionOptions> plan_ways() {
+  runtime::SessionOptions cuda;
   cuda.plan = runtime::Plan::cuda;
-  return {serial, cuda};
+  return {cuda};
 }
 
 std::vector<runtime::SessionOptions> gpu_ways() {

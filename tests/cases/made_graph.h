@@ -3,6 +3,7 @@
 
 #include "driver/compile.h"
 #include "runtime/session.h"
+#include "tensor/host_tensor.h"
 
 #include <nlohmann/json.hpp>
 
@@ -44,8 +45,20 @@ void check_made(const MadeGraph &graph, const driver::Compilation &compilation,
                 const driver::Compilation &oracle, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways);
 
+/// Random inputs, and what the reference computes of them: with buffers rounded to their dtypes,
+/// and not.
+struct MadeRun {
+  std::vector<tensor::HostTensor> inputs, expected, reference;
+};
+/// The two steps of check_made, for plans that share the answers.
+MadeRun make_run(const MadeGraph &graph, const driver::Compilation &oracle, int64_t first);
+void check_run(const MadeGraph &graph, const MadeRun &run, const driver::Compilation &compilation,
+               const std::vector<runtime::SessionOptions> &ways);
+
 /// The host with the serial plan and with the GPU's.
 std::vector<runtime::SessionOptions> host_ways();
+/// The host with the GPU's plan: for what only that plan does (half the compiler's time).
+std::vector<runtime::SessionOptions> plan_ways();
 /// The GPU; nothing, and the test is noted as skipped, where there is none.
 std::vector<runtime::SessionOptions> gpu_ways();
 

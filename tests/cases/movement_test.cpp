@@ -416,7 +416,7 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
 
 } // namespace
 
-TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testing::host_ways()); }
+TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testing::plan_ways()); }
 
 TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
@@ -441,12 +441,12 @@ TEST_CASE("an image with its channels innermost is a list of pixels without a co
     graph.device = device;
     const driver::Compilation compilation = testing::compile_made(graph, false);
     CHECK(compilation.program.kernels.size() == 2); // weights turned, and all else
-    testing::check_made(graph, compilation, 0, testing::host_ways());
+    testing::check_made(graph, compilation, 0, testing::plan_ways());
   }
 }
 
 TEST_CASE("short loops that are innermost in some accesses on the host") {
-  check_all(short_loops(), testing::host_ways());
+  check_all(short_loops(), testing::plan_ways());
 }
 
 TEST_CASE("short loops that are innermost in some accesses on the GPU", "[gpu]") {
@@ -469,11 +469,11 @@ TEST_CASE("a short loop of tables does not take its runs from what is streamed")
   CHECK(compilation.program.kernels[0].plan.find("runs of 1 ") == std::string::npos);
   CHECK(compilation.program.kernels[0].plan.find("run of 1 ") == std::string::npos);
   CHECK(compilation.program.kernels[0].plan.find("16-byte accesses") != std::string::npos);
-  testing::check_made(graph, compilation, 0, testing::host_ways());
+  testing::check_made(graph, compilation, 0, testing::plan_ways());
 }
 
 TEST_CASE("elements beside each other a thread on the host") {
-  check_all(besides(), testing::host_ways());
+  check_all(besides(), testing::plan_ways());
 }
 
 TEST_CASE("elements beside each other a thread on the GPU", "[gpu]") {
@@ -481,14 +481,14 @@ TEST_CASE("elements beside each other a thread on the GPU", "[gpu]") {
     check_all(besides(), ways);
 }
 
-TEST_CASE("loads between aligned places on the host") { check_all(shifts(), testing::host_ways()); }
+TEST_CASE("loads between aligned places on the host") { check_all(shifts(), testing::plan_ways()); }
 
 TEST_CASE("loads between aligned places on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(shifts(), ways);
 }
 
-TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::host_ways()); }
+TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::plan_ways()); }
 
 TEST_CASE("any number of pointwise rows of odd length on the host") {
   const testing::MadeGraph graph{
@@ -501,7 +501,7 @@ TEST_CASE("any number of pointwise rows of odd length on the host") {
   REQUIRE(compilation.program.kernels.size() == 1);
   CHECK(compilation.program.kernels[0].plan.find(kRows) == 0);
   for (const int64_t rows : {int64_t{2}, int64_t{7}, int64_t{301}})
-    testing::check_made(graph, compilation, rows, testing::host_ways());
+    testing::check_made(graph, compilation, rows, testing::plan_ways());
 }
 
 TEST_CASE("pointwise rows of odd length on the GPU", "[gpu]") {

@@ -68,7 +68,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
-TEST_CASE("runs go on from row to row on the host") { check_all(testing::host_ways()); }
+TEST_CASE("runs go on from row to row on the host") { check_all(testing::plan_ways()); }
 
 TEST_CASE("runs go on from row to row on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())

@@ -278,30 +278,37 @@ TEST_CASE("operands of many accesses are computed as they are read") {
           continue;
         INFO(rows << " x " << terms << " by a sum of " << count);
         ++few;
-        testing::check_made(graph, compilation, 0, testing::host_ways());
+        testing::check_made(graph, compilation, 0, testing::plan_ways());
       }
   CHECK(few >= 3);
 }
 
 TEST_CASE("weights of 8 and 4 bits are computed as they are read") {
-  check_packed(testing::host_ways(), false);
+  check_packed(testing::plan_ways(), false);
 }
 TEST_CASE("weights of 8 and 4 bits are computed as they are read on the GPU", "[gpu]") {
-  check_packed(testing::gpu_ways(), true);
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_packed(ways, true);
 }
 TEST_CASE("weights of 4 bits that lie as lanes have them") {
-  check_lanes(testing::host_ways(), false);
+  check_lanes(testing::plan_ways(), false);
 }
 TEST_CASE("weights of 4 bits that lie as lanes have them on the GPU", "[gpu]") {
-  check_lanes(testing::gpu_ways(), true);
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_lanes(ways, true);
 }
-TEST_CASE("weights of 16 bits by few rows") { check_plain(testing::host_ways(), false); }
+TEST_CASE("weights of 16 bits by few rows") { check_plain(testing::plan_ways(), false); }
 TEST_CASE("weights of 16 bits by few rows on the GPU", "[gpu]") {
-  check_plain(testing::gpu_ways(), true);
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_plain(ways, true);
 }
-TEST_CASE("rows in sections have matrices of their own") { check_sections(testing::host_ways()); }
+TEST_CASE("rows in sections have matrices of their own") { check_sections(testing::plan_ways()); }
 TEST_CASE("rows in sections have matrices of their own on the GPU", "[gpu]") {
-  check_sections(testing::gpu_ways());
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_sections(ways);
 }
-TEST_CASE("products of 8-bit integers") { check_integers(testing::host_ways()); }
-TEST_CASE("products of 8-bit integers on the GPU", "[gpu]") { check_integers(testing::gpu_ways()); }
+TEST_CASE("products of 8-bit integers") { check_integers(testing::plan_ways()); }
+TEST_CASE("products of 8-bit integers on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_integers(ways);
+}

@@ -48,7 +48,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("kernels that read one large tensor get their blocks in turn on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("kernels that read one large tensor get their blocks in turn on the GPU", "[gpu]") {

@@ -140,14 +140,14 @@ void check_losses(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("sums over all elements of reduced rows go row by row on the host") {
-  check_losses(testing::host_ways());
+  check_losses(testing::plan_ways());
 }
 TEST_CASE("sums over all elements of reduced rows go row by row on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_losses(ways);
 }
 TEST_CASE("elements of a thread are taken together on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 TEST_CASE("elements of a thread are taken together on the GPU", "[gpu]") {
   check_all(testing::gpu_ways());

@@ -220,7 +220,7 @@ TEST_CASE("products at run-time indices are refused where an order is asked for"
 }
 
 TEST_CASE("sums in a fixed order are those of atomic additions") {
-  check_ordered(testing::host_ways());
+  check_ordered(testing::plan_ways());
 }
 
 TEST_CASE("sums in a fixed order are those of atomic additions on the GPU", "[gpu]") {
@@ -229,7 +229,7 @@ TEST_CASE("sums in a fixed order are those of atomic additions on the GPU", "[gp
 }
 
 TEST_CASE("rows are added by accesses that lie beside each other") {
-  check_rows(testing::host_ways());
+  check_rows(testing::plan_ways());
 }
 
 TEST_CASE("rows are added by accesses that lie beside each other on the GPU", "[gpu]") {
@@ -237,7 +237,7 @@ TEST_CASE("rows are added by accesses that lie beside each other on the GPU", "[
     check_rows(ways);
 }
 
-TEST_CASE("one place of each row of a constant") { check_all(testing::host_ways()); }
+TEST_CASE("one place of each row of a constant") { check_all(testing::plan_ways()); }
 
 TEST_CASE("one place of each row of a constant on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())

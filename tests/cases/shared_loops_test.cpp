@@ -89,7 +89,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("elements of a thread that share along a loop on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("any number of images whose channels a thread shares on the host") {
@@ -104,7 +104,7 @@ TEST_CASE("any number of images whose channels a thread shares on the host") {
   INFO(compilation.program.kernels[0].plan);
   CHECK(compilation.program.kernels[0].plan.find(kShared) != std::string::npos);
   for (const int64_t images : {int64_t{2}, int64_t{5}})
-    testing::check_made(graph, compilation, images, testing::host_ways());
+    testing::check_made(graph, compilation, images, testing::plan_ways());
 }
 
 TEST_CASE("elements of a thread that share along a loop on the GPU", "[gpu]") {

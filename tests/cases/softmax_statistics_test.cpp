@@ -134,7 +134,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("maxima and sums of exponentials in one walk on the host") {
-  check_all(testing::host_ways());
+  check_all(testing::plan_ways());
 }
 
 TEST_CASE("maxima and sums of exponentials in one walk on the GPU", "[gpu]") {

@@ -139,8 +139,8 @@ tensor::HostTensor input_of(const Rows &rows, std::vector<int64_t> sizes) {
 }
 
 /// Threads of a block in descending order, too.
-std::vector<runtime::SessionOptions> all_host_ways() {
-  std::vector<runtime::SessionOptions> ways = testing::host_ways();
+std::vector<runtime::SessionOptions> both_orders() {
+  std::vector<runtime::SessionOptions> ways = testing::plan_ways();
   ways.push_back(ways.back());
   ways.back().thread_order = runtime::SessionOptions::ThreadOrder::reverse;
   return ways;
@@ -347,33 +347,31 @@ void check_scans_of_packed(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
-TEST_CASE("rows sorted as words of an element and its place") { check_packed(all_host_ways()); }
+TEST_CASE("rows sorted as words of an element and its place") { check_packed(both_orders()); }
 TEST_CASE("rows sorted as words of an element and its place, on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_packed(ways);
 }
-TEST_CASE("scans of rows sorted as words") { check_scans_of_packed(all_host_ways()); }
+TEST_CASE("scans of rows sorted as words") { check_scans_of_packed(both_orders()); }
 TEST_CASE("scans of rows sorted as words, on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_scans_of_packed(ways);
 }
 TEST_CASE("rows sorted by digits are in the standard library's order") {
-  check_static(all_host_ways());
+  check_static(both_orders());
 }
 TEST_CASE("rows sorted by digits are in order on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_static(ways);
 }
 TEST_CASE("rows of a length that a run decides are sorted by digits") {
-  check_dynamic(all_host_ways());
+  check_dynamic(both_orders());
 }
 TEST_CASE("rows of a length that a run decides are sorted by digits on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_dynamic(ways);
 }
-TEST_CASE("what stands around rows that are sorted by digits") {
-  check_neighbours(all_host_ways());
-}
+TEST_CASE("what stands around rows that are sorted by digits") { check_neighbours(both_orders()); }
 TEST_CASE("what stands around rows that are sorted by digits, on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_neighbours(ways);

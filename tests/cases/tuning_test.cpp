@@ -88,6 +88,7 @@ void check_alternatives(const runtime::SessionOptions &way) {
     driver::Compilation compilation = testing::compile_made(graph, false);
     codegen::Tuning planned;
     const program::Program program = generate(compilation, planned);
+    const testing::MadeRun run = testing::make_run(graph, compilation, 0);
     INFO(graph.name);
     REQUIRE(!planned.kernels.empty());
     size_t most = 0;
@@ -115,7 +116,7 @@ void check_alternatives(const runtime::SessionOptions &way) {
         chosen += compilation.program.kernels[kernel.kernel].name + ": " +
                   compilation.program.kernels[kernel.kernel].plan + "\n";
       INFO("alternative " << i << " of\n" << chosen);
-      testing::check_made(graph, compilation, 0, {way});
+      testing::check_run(graph, run, compilation, {way});
       ++plans;
     }
     CHECK(changes);

@@ -191,7 +191,7 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 
 } // namespace
 
-TEST_CASE("windows in tiles on the host") { check_all(testing::host_ways()); }
+TEST_CASE("windows in tiles on the host") { check_all(testing::plan_ways()); }
 
 TEST_CASE("windows in tiles on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())

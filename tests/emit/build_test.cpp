@@ -53,12 +53,15 @@ template <class T> std::vector<T> read_raw(const fs::path &path) {
 /// Configures and builds `out` with warnings as errors.
 bool builds(const fs::path &out, const fs::path &build, const std::string &options,
             const fs::path &log) {
-  std::string configure = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
-                          build.string() + " -G \"" + TSC_TEST_GENERATOR +
-                          "\" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
-                          " -DCMAKE_CXX_FLAGS=\"-Wall -Wextra -Wpedantic -Werror\" " + options;
+  std::string configure =
+      std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " + build.string() + " -G \"" +
+      TSC_TEST_GENERATOR +
+      "\" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
+      " -DCMAKE_CXX_FLAGS=\"-Wall -Wextra -Wpedantic -Werror\" " + options;
   if (std::strlen(TSC_TEST_LAUNCHER) > 0)
     configure += std::string(" -DCMAKE_CXX_COMPILER_LAUNCHER=") + TSC_TEST_LAUNCHER;
+  // The same files in another temporary folder are not compiled again.
+  setenv("CCACHE_BASEDIR", build.parent_path().c_str(), 1);
   return succeeds(configure, log) &&
          succeeds(std::string(TSC_TEST_CMAKE) + " --build " + build.string() + " -j2", log);
 }
