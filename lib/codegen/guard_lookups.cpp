@@ -29,7 +29,8 @@ std::vector<uint64_t> loops_behind(const KernelGraph &graph) {
   return result;
 }
 
-/// Arguments and guards before their users.
+} // namespace
+
 void put_in_order(KernelGraph &graph) {
   std::vector<ValueId> moved(graph.values.size(), ir::kNone);
   std::vector<Value> values;
@@ -54,8 +55,6 @@ void put_in_order(KernelGraph &graph) {
     store = moved[store];
   graph.values = std::move(values);
 }
-
-} // namespace
 
 void guard_lookups(KernelGraph &graph) {
   constexpr ValueId kMany = ir::kNone - 1;

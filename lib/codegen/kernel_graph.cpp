@@ -661,6 +661,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   for (size_t m = 0; m < group.bodies.size(); ++m)
     builder.add_member(group.bodies[m], loops.of_member[m]);
   remove_dead_values(graph);
+  join_guarded_loads(graph);
   guard_lookups(graph);
   order_row_elements(module, graph);
   divide_row_loops(module, graph);

@@ -154,6 +154,14 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
 /// assign_phases.
 void remove_dead_values(KernelGraph &graph);
 
+/// Moves arguments and guards before their users, after values were added behind them.
+void put_in_order(KernelGraph &graph);
+
+/// Loads of one element under conditions that leave out no place of one position (parts of a
+/// tensor that lie side by side again) are one load; what is computed of them alike is computed
+/// once. `where(c, f(a), g(b))` takes from each side what is left of it where c, or not c, holds.
+void join_guarded_loads(KernelGraph &graph);
+
 /// What is looked up and then not taken where a condition fails (samples outside of what a grid
 /// points into) is not loaded there, if whatever shares the place shares the condition.
 void guard_lookups(KernelGraph &graph);

@@ -66,7 +66,9 @@ protected:
   std::string whole_;         // what says that a run does not reach the row's end, if anything
   std::set<ValueId> ahead_;   // loads of several runs that were made together
   bool run_declared_ = false; // one run a thread: its coordinates are there
-  std::string place_ = "0";   // WindowWalk: where in the window, and which row of the tile
+  bool notes_later_ = false;  // a thread has several elements
+  std::map<ValueId, std::string> noted_later_; // indices whose failures a variable has
+  std::string place_ = "0"; // WindowWalk: where in the window, and which row of the tile
   std::string tile_row_ = "0";
 
   void line(const std::string &text) {
@@ -81,6 +83,22 @@ protected:
   void close() {
     --depth_;
     line("}");
+  }
+
+  /// Declares, from `start` on, what failures are noted in, and notes them where the text ends.
+  void note_failures(size_t start) {
+    std::string declared;
+    for (const auto &[id, name] : noted_later_) {
+      declared +=
+          std::string(static_cast<size_t>(depth_) * 2, ' ') + "long long " + name + " = 0;\n";
+      const std::string extent = size_text(graph_[id].extent);
+      open("if (!tc_is_index(" + name + ", " + lowest(graph_[id]) + ", " + extent + "))");
+      line("tc_note_failure(" + std::string(kFailure) + ", " + check_number(graph_[id]) + ", " +
+           name + ", " + extent + ");");
+      close();
+    }
+    text_.insert(start, declared);
+    noted_later_.clear();
   }
 
   // ---- names and expressions
@@ -502,6 +520,17 @@ protected:
     return flat_ && flat_->guard && steps_ > 1 && (!plan_.has_barriers || !plan_.by_warp.empty()) &&
            across_slots() == 0;
   }
+  /// An index that points nowhere is noted when the thread is done: its branch would stand between
+  /// the loads of neighbours, which then wait for each other. `extent` is positive, so that 0 is an
+  /// index that does.
+  bool notes_later(const Value &index) const {
+    constexpr size_t kMost = 3; // each is two registers
+    const auto others =
+        std::count_if(graph_.values.begin(), graph_.values.end(),
+                      [](const Value &value) { return value.op == ir::Op::set_indirect; });
+    return notes_later_ && others <= static_cast<ptrdiff_t>(kMost) &&
+           symbolic::bounds(index.extent, graph_.ranges).low > 0;
+  }
   /// Where an index counts; "": everywhere.
   std::string when_checked(const Value &value) const {
     const std::string guard = value.guard == ir::kNone ? "" : use(value.guard);
@@ -539,10 +568,18 @@ protected:
       return;
     }
     if (value.op == ir::Op::set_indirect) {
-      line("const long long " + value.symbol.spelling() + " = tc_check_index(" +
-           use(value.args[0]) + ", " + lowest(value) + ", " + size_text(value.extent) + ", " +
-           kFailure + ", " + check_number(value) +
-           (when_checked(value).empty() ? "" : ", " + when_checked(value)) + ");");
+      const std::string when = when_checked(value).empty() ? "" : ", " + when_checked(value),
+                        limits = lowest(value) + ", " + size_text(value.extent),
+                        is = "const long long " + value.symbol.spelling() + " = ";
+      if (!notes_later(value)) {
+        line(is + "tc_check_index(" + use(value.args[0]) + ", " + limits + ", " + kFailure + ", " +
+             check_number(value) + when + ");");
+        return;
+      }
+      const auto [known, is_new] =
+          noted_later_.try_emplace(id, "bad" + std::to_string(noted_later_.size()));
+      line(is + "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " + known->second +
+           when + ");");
       return;
     }
     if (id == plan_.result && vector_ == 1) {

@@ -23,10 +23,10 @@ inline constexpr symbolic::SymbolSort kKernelSorts[] = {
 /// together (g), positions of sorted elements (p), parameters (in, out, n, inverse) and parts of a
 /// launch.
 inline constexpr std::string_view kNumberedWords[] = {
-    "t",    "v",    "w",      "y",          "a",
-    "c",    "g",    "p",      "in",         "out",
-    "n",    "end",  "blocks", "serial_end", "serial_blocks",
-    "part", "told", "inverse"};
+    "t",    "v",    "w",       "y",          "a",
+    "c",    "g",    "p",       "in",         "out",
+    "n",    "end",  "blocks",  "serial_end", "serial_blocks",
+    "part", "told", "inverse", "bad"};
 /// Words alone. `row`, `column`, `term` and `j` are those of the symbols that are spelled so.
 inline constexpr std::string_view kWords[] = {
     "across", "aligned", "at",       "block",   "check",  "copied",  "counted",    "deep",

@@ -138,19 +138,6 @@ int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) 
   return static_cast<int>(widest);
 }
 
-/// Elements that a thread stores at once, at most: of two accesses each would leave every other
-/// half of a sector to the next one. (40 million floats of 16 bits each: 67.9 us in runs of 4, 70.3
-/// of 8; images of 16 bits beside a mask of bytes 44.9 in runs of 8, 50.9 of 16; H200.)
-int longest_stored_run(const ir::Module &module, const KernelGraph &graph) {
-  constexpr size_t kAccess = 16;
-  size_t widest = 1;
-  for (const Value &value : graph.values)
-    if (value.op == Op::store && value.level == Level::element &&
-        value.mode == ir::StoreMode::plain)
-      widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
-  return static_cast<int>(std::max<size_t>(1, kAccess / widest));
-}
-
 /// Runs a thread, `wanted` of them if that leaves every multiprocessor four blocks.
 int steps_that_fill(const ir::Module &module, Expr runs, int block, int wanted,
                     const target::Target &target) {
@@ -191,10 +178,8 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
   walk.vector = choose_vector(module, plan);
-  if (!like) {
-    walk.vector = std::min(walk.vector, longest_stored_run(module, plan.graph));
+  if (!like)
     shorten_runs(request, plan, walk);
-  }
   const int whole = walk.vector;
   classify_accesses(module, plan, whole);
   walk.vector = std::min(whole, changed_run(module, plan, whole));

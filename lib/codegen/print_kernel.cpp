@@ -59,6 +59,8 @@ public:
   }
   /// The same, once it is known where a thread is.
   void print_walk() {
+    const size_t start = text_.size();
+    notes_later_ = !serial_ && (!flat_ || vector_ * steps_ > 1);
     if (const int slots = across_slots(); slots > 0)
       shared_.push_back("tc_bytes16 across[" + std::to_string(plan_.block / 32) + "][" +
                         std::to_string(slots) + "]");
@@ -68,6 +70,7 @@ public:
     for (const PhasePlan &phase : plan_.phases)
       print_phase(phase);
     row_stores();
+    note_failures(start);
     if (serial_ && graph_.reduces)
       close();
   }
@@ -377,9 +380,8 @@ private:
     const std::string flat = graph_.element_variables[0].spelling();
     Expr inner = 1;
     for (size_t i = variables.size(); i-- > first;) {
-      line("const " + index_ + " " + variables[i].spelling() +
-           "_first = " + (inner.is_integer(1) ? flat : flat + " / " + factor(inner)) +
-           (i > 0 ? " % " + factor(sizes[i]) : "") + ";");
+      line("const " + index_ + " " + variables[i].spelling() + "_first = " + quotient(flat, inner) +
+           (i > 0 ? " % " + divisor(sizes[i]) : "") + ";");
       inner = inner * sizes[i];
     }
   }

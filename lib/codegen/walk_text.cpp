@@ -20,9 +20,9 @@ void WalkText::decompose(std::span<const Expr> variables, std::span<const Expr> 
     return;
   Expr inner = 1;
   for (size_t i = variables.size(); i-- > 0;) {
-    std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
+    std::string value = quotient(flat, inner);
     if (i > 0)
-      value += " % " + factor(sizes[i]);
+      value += " % " + divisor(sizes[i]);
     if (used.empty() || used[i])
       line("const " + index_ + " " + variables[i].spelling() + " = " + value + ";");
     inner = inner * sizes[i];
@@ -63,11 +63,15 @@ bool WalkText::decompose_by_inverses(std::span<const Expr> variables, std::span<
 }
 
 std::string WalkText::quotient(const std::string &text, Expr divisor) const {
-  return divisor.is_integer(1) ? text : text + " / " + factor(divisor);
+  return divisor.is_integer(1) ? text : text + " / " + this->divisor(divisor);
 }
 
 std::string WalkText::remainder(const std::string &text, Expr divisor) const {
-  return divisor.is_integer(1) ? "0" : text + " % " + factor(divisor);
+  return divisor.is_integer(1) ? "0" : text + " % " + this->divisor(divisor);
+}
+
+std::string WalkText::divisor(Expr e) const {
+  return symbolic::bounds(e, ranges_).low > 0 ? factor(e) : "tc_divisor(" + size_text(e) + ")";
 }
 
 std::string WalkText::factor(Expr e) const {

@@ -42,6 +42,8 @@ protected:
   std::string quotient(const std::string &text, Expr divisor) const;
   std::string remainder(const std::string &text, Expr divisor) const;
   std::string factor(Expr e) const;
+  /// The same, where it divides: a size may be 0.
+  std::string divisor(Expr e) const;
   /// Which row, column or tile is the thread's; and the declaration of shared memory.
   void coordinates();
   /// Whether it needs shared memory: tiles, and what warps of a block tell each other.

@@ -259,9 +259,9 @@ private:
     }
     Expr inner = 1;
     for (size_t i = count; i-- > 0;) {
-      std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
+      std::string value = quotient(flat, inner);
       if (i > 0)
-        value += " % " + factor(sizes[i]);
+        value += " % " + divisor(sizes[i]);
       const bool tiles = is_tiled() && i == walk_.along;
       if (tiles)
         value = first_row(i, value);

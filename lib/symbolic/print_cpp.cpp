@@ -89,15 +89,22 @@ private:
     return parenthesized(result);
   }
 
+  /// A size that may be 0 divides places in what has no elements, which are not used: a processor
+  /// would not divide by it (tc_divisor of the prelude).
+  std::string divisor_text(Expr divisor) {
+    return bounds(divisor, ranges_).low > 0 ? text(divisor, true)
+                                            : "tc_divisor(" + text(divisor) + ")";
+  }
+
   std::string quotient_text(Expr x, Expr divisor) {
     if (known_nonnegative(x, ranges_))
-      return parenthesized(text(x, true) + " / " + text(divisor, true));
+      return parenthesized(text(x, true) + " / " + divisor_text(divisor));
     return "tc_floor_div(" + text(x) + ", " + text(divisor) + ")";
   }
 
   std::string remainder_text(Expr x, Expr modulus) {
     if (known_nonnegative(x, ranges_))
-      return parenthesized(text(x, true) + " % " + text(modulus, true));
+      return parenthesized(text(x, true) + " % " + divisor_text(modulus));
     return "tc_mod(" + text(x) + ", " + text(modulus) + ")";
   }
 

@@ -505,6 +505,13 @@ TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&
 
 /// Floor division and the remainder in [0, b), b > 0. Places in what has no elements are divided by
 /// its sizes and not used: 0, where a processor would not divide by that.
+template <class T> TC_FN T tc_divisor(T size) {
+#ifdef TC_DEVICE
+  return size;
+#else
+  return size == 0 ? 1 : size;
+#endif
+}
 template <class T> TC_FN T tc_floor_div(T a, T b) {
 #ifndef TC_DEVICE
   if (b == 0)
@@ -551,5 +558,14 @@ TC_FN long long tc_check_index(T index, long long low, long long extent, long lo
   const bool valid = tc_is_index(i, low, extent);
   if (used && !valid)
     tc_note_failure(failure, number, i, extent);
+  return !valid ? 0 : i < 0 ? i + extent : i;
+}
+/// The same; `bad` is what pointed nowhere last.
+template <class T>
+TC_FN long long tc_find_index(T index, long long low, long long extent, long long &bad,
+                              bool used = true) {
+  const long long i = static_cast<long long>(index);
+  const bool valid = tc_is_index(i, low, extent);
+  bad = used && !valid ? i : bad;
   return !valid ? 0 : i < 0 ? i + extent : i;
 }
