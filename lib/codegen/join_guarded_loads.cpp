@@ -270,7 +270,7 @@ void join_guarded_loads(KernelGraph &graph) {
     return v.op == Op::load && v.guard != ir::kNone;
   });
   constexpr ptrdiff_t kMost = 200;
-  for (int again = 0; guarded > 1 && guarded < kMost && again < 8; ++again) {
+  for (int again = 0; guarded > 0 && guarded < kMost && again < 8; ++again) {
     Joiner joiner(graph);
     if (!joiner.join())
       return;

@@ -520,15 +520,16 @@ protected:
     return flat_ && flat_->guard && steps_ > 1 && (!plan_.has_barriers || !plan_.by_warp.empty()) &&
            across_slots() == 0;
   }
-  /// An index that points nowhere is noted when the thread is done: its branch would stand between
-  /// the loads of neighbours, which then wait for each other. `extent` is positive, so that 0 is an
-  /// index that does.
+  /// An index that moves with elements and points nowhere is noted when the thread is done: its
+  /// branch would stand between the loads of neighbours, which then wait for each other. `extent`
+  /// is positive, so that 0 is an index that does.
   bool notes_later(const Value &index) const {
     constexpr size_t kMost = 3; // each is two registers
     const auto others =
         std::count_if(graph_.values.begin(), graph_.values.end(),
                       [](const Value &value) { return value.op == ir::Op::set_indirect; });
-    return notes_later_ && others <= static_cast<ptrdiff_t>(kMost) &&
+    return notes_later_ && index.level == Level::element &&
+           others <= static_cast<ptrdiff_t>(kMost) &&
            symbolic::bounds(index.extent, graph_.ranges).low > 0;
   }
   /// Where an index counts; "": everywhere.
