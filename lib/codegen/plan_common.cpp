@@ -405,7 +405,8 @@ void find_shifts(const ir::Module &module, KernelPlan &plan, int vector, bool an
         !symbolic::depends_on(value.index, variable))
       continue;
     const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
-    for (int shift = 1; held && shift < vector; ++shift) {
+    // Runs that lie by another access's rows start at other places in this one's from row to row.
+    for (int shift = 1; held && !plan.origin && shift < vector; ++shift) {
       const auto moved = [&](int by) {
         return symbolic::simplify(
             symbolic::substitute(value.index, {{variable, variable + Expr(by)}}), graph.ranges);

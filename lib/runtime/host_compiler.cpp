@@ -301,6 +301,8 @@ std::vector<std::string> kernel_flags(const HostCompiler &compiler, Plan plan) {
                                     "-fvisibility=hidden"};
   if (has_v3())
     flags.push_back("-march=x86-64-v3");
+  if (plan == Plan::cuda && std::getenv("TSC_VERIFY") != nullptr)
+    flags.push_back("-DTC_VERIFY"); // what a device faults at ends the process
   if (!compiler.is_clang) {
     flags.push_back("-fno-gnu-unique");
     if (plan == Plan::serial) // loops of run-time length are vectorized too

@@ -31,7 +31,7 @@ template <int V, class T, class Left> TC_FN tc_vec<T, V> tc_load_across(const T 
   tc_pieces<T, V> u;
   const int lane = static_cast<int>(threadIdx.x & 31u), lanes = tc_lanes_here(lane, left);
   using piece = typename tc_pieces<T, V>::piece;
-  const piece *first = reinterpret_cast<const piece *>(p) - lane * u.count;
+  const piece *first = tc_chunks_at<const piece>(p) - lane * u.count;
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
     u.at[i] = first[i * lanes + lane];
@@ -72,7 +72,7 @@ TC_FN void tc_store_across(T *p, const tc_value<T> (&x)[V], tc_bytes16 (&scratch
   for (int i = 0; i < u.count; ++i)
     u.at[i] = slots[tc_across_slot<u.count>(i * lanes + lane)];
   tc_sync_first_lanes(lanes);
-  piece *first = reinterpret_cast<piece *>(p) - lane * u.count;
+  piece *first = tc_chunks_at<piece>(p) - lane * u.count;
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
     tc_put(first + i * lanes + lane, u.at[i]);

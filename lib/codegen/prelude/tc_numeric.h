@@ -146,6 +146,15 @@ template <> struct tc_chunk<8> { using type = tc_bytes8; };
 template <> struct tc_chunk<4> { using type = unsigned; };
 template <> struct tc_chunk<2> { using type = unsigned short; };
 template <> struct tc_chunk<1> { using type = unsigned char; };
+/// Where a run's accesses lie. A device faults where that is no multiple of their size, a host does
+/// not: tests have it end there, too.
+template <class Chunk, class T> TC_FN Chunk *tc_chunks_at(T *p) {
+#ifdef TC_VERIFY
+  if (reinterpret_cast<unsigned long long>(p) % sizeof(Chunk) != 0)
+    __builtin_trap();
+#endif
+  return reinterpret_cast<Chunk *>(p);
+}
 
 #ifdef TC_DEVICE
 /// 16 bytes that are read once: they leave the caches first.
@@ -233,7 +242,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = reinterpret_cast<const chunk *>(p)[i];
+    u.chunks[i] = tc_chunks_at<const chunk>(p)[i];
   return u.vector;
 }
 /// The same in whole chunks, where the compiler would load what it sees used.
@@ -246,7 +255,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_whole_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = tc_fetch_whole(reinterpret_cast<const chunk *>(p) + i);
+    u.chunks[i] = tc_fetch_whole(tc_chunks_at<const chunk>(p) + i);
   return u.vector;
 }
 /// V elements from element Shift of those at `low` on, the last ones from `high`: both places are
@@ -331,7 +340,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = where ? reinterpret_cast<const chunk *>(p)[i] : chunk{};
+    u.chunks[i] = where ? tc_chunks_at<const chunk>(p)[i] : chunk{};
   return u.vector;
 }
 /// The same for data that the kernel does not write.
@@ -344,7 +353,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_constant_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = tc_fetch_constant(reinterpret_cast<const chunk *>(p) + i);
+    u.chunks[i] = tc_fetch_constant(tc_chunks_at<const chunk>(p) + i);
   return u.vector;
 }
 /// The same for data that the kernel stores over once it has read it.
@@ -357,7 +366,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_ahead_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = tc_fetch_ahead(reinterpret_cast<const chunk *>(p) + i);
+    u.chunks[i] = tc_fetch_ahead(tc_chunks_at<const chunk>(p) + i);
   return u.vector;
 }
 /// The same for data that nothing reads again.
@@ -370,7 +379,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = tc_fetch_stream(reinterpret_cast<const chunk *>(p) + i);
+    u.chunks[i] = tc_fetch_stream(tc_chunks_at<const chunk>(p) + i);
   return u.vector;
 }
 
@@ -384,7 +393,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_keep_vec(const T *p) {
   } u;
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    u.chunks[i] = tc_fetch_keep(reinterpret_cast<const chunk *>(p) + i);
+    u.chunks[i] = tc_fetch_keep(tc_chunks_at<const chunk>(p) + i);
   return u.vector;
 }
 
@@ -485,7 +494,7 @@ template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V
   u.vector = tc_packer<T, V>::apply(x);
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    tc_put(reinterpret_cast<chunk *>(p) + i, u.chunks[i]);
+    tc_put(tc_chunks_at<chunk>(p) + i, u.chunks[i]);
 }
 
 /// The same of a run that starts at element `at` of `count`, before the first one maybe: what lies
