@@ -1,6 +1,6 @@
 """Functions such as libraries of kernels and their suites have them, each at 20 MB and more: training of language models, chunks and states, quantization,
 single operators at awkward sizes, short groups that are moved, images, sound, graphs, recommendation, science, odds and ends of transformers, optimizers;
-products with vectors; columns whose statistics are read back. W maps a name to a function that gives (module, inputs) where torch.device says;
+products with vectors; columns whose statistics are read back; physics on grids, money, cameras, points, recommendation, games, texts, fewer bits. W maps a name to a function that gives (module, inputs) where torch.device says;
 `sweep.py --workloads` measures them, through the backend, as some take gradients within."""
 import math
 
@@ -344,3 +344,132 @@ w("normalize_channels", lambda x: F.normalize(x, dim=1), r(64, 768, 1024, dtype=
 w("standardize_channels", lambda x: (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5), r(64, 512, 1024))
 w("attention_over_columns", lambda x, y: (x.softmax(1) * y).sum(1), r(32, 256, 2000), r(32, 256, 2000))
 w("gumbel_columns", lambda x: F.softmax((x + 1) / 0.7, 1) * 2 + x, r(64, 333, 1001, dtype=F16))
+
+
+# ---- physics on grids
+def shallow_water(h, a, b):
+    dx = lambda t: (torch.roll(t, -1, -1) - torch.roll(t, 1, -1)) * 0.5
+    dy = lambda t: (torch.roll(t, -1, -2) - torch.roll(t, 1, -2)) * 0.5
+    return h - 0.01 * (dx(h * a) + dy(h * b)), a - 0.01 * (a * dx(a) + b * dy(a) + 9.8 * dx(h)), b - 0.01 * (a * dx(b) + b * dy(b) + 9.8 * dy(h))
+w("shallow_water", shallow_water, u(4, 1500, 1500), r(4, 1500, 1500), r(4, 1500, 1500))
+def upwind(q, c):
+    left = q - F.pad(q, (1, 0))[..., :-1]; right = F.pad(q, (0, 1))[..., 1:] - q
+    return q - 0.1 * torch.where(c > 0, c * left, c * right)
+w("upwind", upwind, r(3000, 3001), r(3000, 3001))
+w("wave_9_points", lambda p, q, c: 2 * p[:, 4:-4, 4:-4] - q[:, 4:-4, 4:-4] + c[:, 4:-4, 4:-4] * sum(k * (torch.roll(p, s, 1) + torch.roll(p, -s, 1) + torch.roll(p, s, 2) + torch.roll(p, -s, 2))[:, 4:-4, 4:-4] for s, k in ((1, 1.6), (2, -0.2), (3, 0.025), (4, -0.0018))), r(3, 1600, 1600), r(3, 1600, 1600), u(3, 1600, 1600))
+w("lattice_collide", lambda f, e, wt: f + ((lambda rho, v: wt.view(9, 1, 1) * rho * (1 + 3 * torch.einsum("qd,dxy->qxy", e, v) + 4.5 * torch.einsum("qd,dxy->qxy", e, v) ** 2 - 1.5 * (v * v).sum(0))) (f.sum(0), torch.einsum("qd,qxy->dxy", e, f) / f.sum(0)) - f) / 0.6, u(9, 1000, 1000), r(9, 2), u(9))
+w("curl_3d", lambda v: torch.stack([v[2].roll(-1, 1) - v[2] - v[1].roll(-1, 2) + v[1], v[0].roll(-1, 2) - v[0] - v[2].roll(-1, 0) + v[2], v[1].roll(-1, 0) - v[1] - v[0].roll(-1, 1) + v[0]]), r(3, 200, 201, 202))
+w("coarsen_3d", lambda v: F.avg_pool3d(v, 2) - F.max_pool3d(v, 2), r(4, 3, 128, 128, 130))
+w("game_of_life", lambda b: (lambda n: ((n == 3) | ((n == 2) & b)))(sum(b.roll((i, j), (0, 1)).to(torch.uint8) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j)), mask(5000, 5000))
+w("thomas_sweep", lambda a, b: torch.cumsum(torch.cumprod(a, 1).reciprocal() * b, 1) * torch.cumprod(a, 1), lambda: torch.rand(4096, 1024) * 0.02 + 0.99, r(4096, 1024))
+w("lennard_jones_pairs", lambda p, i, j: (lambda d: (lambda s: 4 * (s * s - s))((d * d).sum(-1).add(0.1).reciprocal() ** 3).sum())(p[i] - p[j]), r(100000, 3), ints(100000, 2000000), ints(100000, 2000000))
+
+# ---- money and time
+w("drawdown", lambda p: (lambda c: ((c - c.cummax(1).values) / c.cummax(1).values).amin(1))((1 + p * 0.01).cumprod(1)), r(4096, 2520))
+w("rolling_max_252", lambda p: F.max_pool1d(p.unsqueeze(1), 252, 1).squeeze(1), r(2048, 2520))
+w("exponential_mean", lambda x, a: (lambda t: torch.cumsum(x * a ** -t, 1) * a ** t * (1 - a))(torch.arange(x.shape[1], device=x.device, dtype=x.dtype) / 32), r(8192, 1000), lambda: torch.tensor(0.98))
+def implied(s, k, t, v): 
+    d = (torch.log(s / k) + 0.5 * v * v * t) / (v * t.sqrt()); n = lambda z: 0.5 * (1 + torch.erf(z * 0.70710678))
+    return s * n(d) - k * n(d - v * t.sqrt()), s * t.sqrt() * torch.exp(-0.5 * d * d) * 0.39894228, n(d)
+w("black_scholes", implied, *[lambda: torch.rand(8000000) + 0.5] * 4)
+w("monte_carlo_paths", lambda z: F.relu(torch.exp((z * 0.01 - 0.00005).cumsum(1)).mean(1) - 1).mean(), r(100000, 252))
+w("covariance", lambda x: (lambda c: c.T @ c / (x.shape[0] - 1))(x - x.mean(0)), r(20000, 500))
+w("correlation_bf16", lambda x: (lambda c: (lambda n: n @ n.mT)(c / c.norm(dim=-1, keepdim=True)))(x - x.mean(-1, keepdim=True)), r(64, 512, 1000, dtype=BF16))
+w("rank_transform", lambda x: x.argsort(1).argsort(1).to(torch.float32) / x.shape[1], r(2000, 5000))
+w("winsorize", lambda x: torch.minimum(torch.maximum(x, x.kthvalue(50, 1, keepdim=True).values), x.kthvalue(4951, 1, keepdim=True).values), r(2000, 5000))
+w("difference_twice", lambda x: torch.diff(x, n=2, dim=1), r(4096, 4001))
+w("crossings", lambda x: ((x[:, 1:] * x[:, :-1]) < 0).sum(1), r(8192, 4001, dtype=F16))
+w("seasonal", lambda x: (lambda t: x - t - (x - t).view(512, -1, 24).mean(1, keepdim=True).expand(-1, 100, -1).reshape(512, -1))(F.avg_pool1d(F.pad(x.unsqueeze(1), (12, 11), mode="replicate"), 24, 1).squeeze(1)), r(512, 2400))
+
+# ---- what detectors and cameras do
+w("center_peaks", lambda h: torch.where(F.max_pool2d(h, 3, 1, 1) == h, h, 0).flatten(1).topk(100), u(16, 80, 128, 128))
+def hsv(x):
+    m, mx = x.amin(1), x.amax(1); d = (mx - m).clamp_min(1e-6); R, G, B = x.unbind(1)
+    return torch.stack([torch.where(mx == R, (G - B) / d % 6, torch.where(mx == G, (B - R) / d + 2, (R - G) / d + 4)) / 6, d / mx.clamp_min(1e-6), mx], 1)
+w("rgb_to_hsv", hsv, u(16, 3, 720, 1280))
+w("posterize_jitter", lambda x, f: ((x.to(F32) * f.view(-1, 1, 1, 1) - 128) * 1.2 + 128).clamp(0, 255).to(torch.uint8) & 0xF8, ints(256, 64, 3, 512, 512, dtype=torch.uint8), u(64))
+w("bayer_to_rgb", lambda b: torch.stack([b[:, 0::2, 0::2], (b[:, 0::2, 1::2] + b[:, 1::2, 0::2]) * 0.5, b[:, 1::2, 1::2]], 1), u(16, 2048, 2048))
+w("yuv420_to_rgb", lambda y, c: (lambda v: torch.stack([y + 1.402 * v[:, 1], y - 0.344 * v[:, 0] - 0.714 * v[:, 1], y + 1.772 * v[:, 0]], 1).clamp(0, 1))(F.interpolate(c, scale_factor=2, mode="nearest")), u(16, 1080, 1920), r(16, 2, 540, 960))
+w("integral_image", lambda x: (lambda s: s[:, 16:, 16:] - s[:, :-16, 16:] - s[:, 16:, :-16] + s[:, :-16, :-16])(x.cumsum(1).cumsum(2)), u(16, 1024, 1024))
+w("harris", lambda x: (lambda gx, gy: (lambda a, b, c: a * c - b * b - 0.04 * (a + c) ** 2)(F.avg_pool2d(gx * gx, 5, 1, 2), F.avg_pool2d(gx * gy, 5, 1, 2), F.avg_pool2d(gy * gy, 5, 1, 2)))(x[..., 1:-1, 2:] - x[..., 1:-1, :-2], x[..., 2:, 1:-1] - x[..., :-2, 1:-1]), u(8, 1, 1024, 1024))
+w("local_binary", lambda x: sum((x[:, 1 + i:1023 + i, 1 + j:1023 + j] >= x[:, 1:-1, 1:-1]).to(torch.uint8) << k for k, (i, j) in enumerate(((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1)))), ints(256, 16, 1024, 1024, dtype=torch.uint8))
+w("mask_to_boxes", lambda m: torch.stack([torch.where(m.any(1), torch.arange(640, device=m.device), 640).amin(1), torch.where(m.any(2), torch.arange(480, device=m.device), 480).amin(1), torch.where(m.any(1), torch.arange(640, device=m.device), -1).amax(1), torch.where(m.any(2), torch.arange(480, device=m.device), -1).amax(1)], 1), lambda: torch.rand(100, 480, 640) < 0.001)
+w("confusion_matrix", lambda p, t: torch.bincount(t.flatten() * 19 + p.argmax(1).flatten(), minlength=361).view(19, 19), r(8, 19, 512, 512), ints(19, 8, 512, 512))
+w("class_weights_softmax_2d", lambda x, c: F.cross_entropy(x, c, reduction="none").flatten(1).topk(26214)[0].mean(), r(8, 19, 512, 512, dtype=F16), ints(19, 8, 512, 512))
+w("flow_warp", lambda x, f: F.grid_sample(x, (torch.stack(torch.meshgrid(torch.linspace(-1, 1, 256, device=x.device), torch.linspace(-1, 1, 448, device=x.device), indexing="ij")[::-1], -1) + f.permute(0, 2, 3, 1) * 0.01), align_corners=True, padding_mode="border"), r(8, 64, 256, 448), r(8, 2, 256, 448))
+w("correlation_volume", lambda a, b: torch.stack([(a * torch.roll(b, (i, j), (2, 3))).mean(1) for i in (-2, 0, 2) for j in (-2, 0, 2)], 1), r(4, 64, 128, 224), r(4, 64, 128, 224))
+w("convex_upsample", lambda m, f: (torch.softmax(m.view(4, 1, 9, 4, 4, 96, 128), 2) * F.unfold(4 * f, 3, padding=1).view(4, 2, 9, 1, 1, 96, 128)).sum(2).permute(0, 1, 4, 2, 5, 3).reshape(4, 2, 384, 512), r(4, 144, 96, 128), r(4, 2, 96, 128))
+w("anchors_decode", lambda p, a: (lambda s: torch.cat([(s[..., :2] * 2 - 0.5), (s[..., 2:4] * 2) ** 2 * a, s[..., 4:]], -1))(p.view(16, 3, 85, 80, 80).permute(0, 1, 3, 4, 2).sigmoid()), r(16, 255, 80, 80, dtype=F16), r(2, dtype=F16))
+w("distribution_focal_boxes", lambda p: (p.view(16, 4, 16, 8400).softmax(2) * torch.arange(16, device=p.device, dtype=p.dtype).view(1, 1, 16, 1)).sum(2), r(16, 64, 8400, dtype=F16))
+
+# ---- points and surfaces
+w("chamfer", lambda a, b: (lambda d: d.amin(2).mean() + d.amin(1).mean())(torch.cdist(a, b)), r(8, 2048, 3), r(8, 2048, 3))
+w("nearest_16", lambda a: torch.cdist(a, a).topk(16, largest=False)[1], r(4, 2048, 3))
+w("ball_group", lambda f, i: (lambda g: torch.cat([g - g[:, :, :, :1], g], 1).amax(3))(torch.gather(f.unsqueeze(2).expand(-1, -1, 1024, -1), 3, i.unsqueeze(1).expand(-1, 64, -1, -1))), r(8, 64, 4096), ints(4096, 8, 1024, 32))
+w("face_normals", lambda v, f: F.normalize(torch.linalg.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]]), dim=-1), r(500000, 3), ints(500000, 1000000, 3))
+w("vertex_mean", lambda v, f: torch.zeros_like(v).index_add(0, f.flatten(), v[f].mean(1).repeat_interleave(3, 0)), r(500000, 3), ints(500000, 1000000, 3))
+w("voxel_mean", lambda p, i: (lambda s, c: s / c.clamp_min(1).unsqueeze(1))(torch.zeros(32768, 32, device=p.device).index_add(0, i, p), torch.zeros(32768, device=p.device).index_add(0, i, torch.ones_like(i, dtype=p.dtype))), r(500000, 32), ints(32768, 500000))
+w("project_points", lambda p, m: (lambda q: q[..., :2] / q[..., 2:3].clamp_min(0.01))(F.pad(p, (0, 1), value=1.0) @ m.mT), r(16, 100000, 3), r(16, 3, 4))
+w("gaussian_covariances", lambda q, s: (lambda R: (R * s.unsqueeze(1) ** 2) @ R.mT)((lambda a, b, c, d: torch.stack([1 - 2 * (c * c + d * d), 2 * (b * c - a * d), 2 * (b * d + a * c), 2 * (b * c + a * d), 1 - 2 * (b * b + d * d), 2 * (c * d - a * b), 2 * (b * d - a * c), 2 * (c * d + a * b), 1 - 2 * (b * b + c * c)], -1).view(-1, 3, 3))(*F.normalize(q, dim=-1).unbind(-1))), r(1000000, 4), u(1000000, 3))
+w("rays_and_boxes", lambda o, d, lo, hi: (lambda a, b: (torch.minimum(a, b).amax(-1), torch.maximum(a, b).amin(-1)))((lo - o.unsqueeze(1)) / d.unsqueeze(1), (hi - o.unsqueeze(1)) / d.unsqueeze(1)), r(20000, 3), r(20000, 3), r(64, 3), r(64, 3))
+w("signed_distances", lambda p: torch.minimum(torch.maximum(p.norm(dim=-1) - 1, -(p - 0.5).norm(dim=-1) + 0.7), (p.abs() - 0.6).clamp_min(0).norm(dim=-1)), r(4000000, 3))
+w("eikonal", lambda p, a, b: vjp(lambda x: torch.sigmoid(F.softplus(x @ a, beta=100) @ b), p)[1](torch.ones(200000, 1, device=p.device))[0].norm(dim=-1).sub(1).square().mean(), r(200000, 3), r(3, 64), r(64, 1))
+
+# ---- what recommends, routes and plays
+w("bucketed_ages", lambda x, b: torch.bucketize(x, b), u(8000000), lambda: torch.linspace(0, 1, 33))
+w("one_hot_sum", lambda i: F.one_hot(i, 100).sum(1), ints(100, 50000, 20))
+w("crossed_hash", lambda a, b: ((a * 2654435761 + b * 40503) % 1000003).to(torch.int32), ints(1 << 30, 4000000), ints(1 << 30, 4000000))
+w("multi_hot_linear", lambda i, wt, v: (wt[i].squeeze(-1) * v).sum(1).sigmoid(), ints(1000000, 65536, 39), r(1000000, 1), u(65536, 39))
+w("bilinear_interaction", lambda e, m: torch.cat([((e[:, i] @ m) * e[:, j]).sum(-1, keepdim=True) for i in range(8) for j in range(i)], 1), r(16384, 8, 64), r(64, 64))
+w("target_attention", lambda q, k, m: (torch.softmax(torch.where(m, (torch.cat([q.unsqueeze(1).expand_as(k) - k, q.unsqueeze(1) * k], -1)).sum(-1), -1e9), 1).unsqueeze(-1) * k).sum(1), r(4096, 64), r(4096, 50, 64), mask(4096, 50))
+w("auc_order", lambda s, y: (lambda o: (y[o].cumsum(0) * (1 - y[o])).sum() / (y.sum() * (1 - y).sum()))(s.argsort(descending=True)), r(2000000), lambda: (torch.rand(2000000) < 0.1).to(F32))
+w("ndcg", lambda s, g: ((2 ** g.gather(1, s.argsort(1, descending=True)) - 1) / torch.log2(torch.arange(2, 202, device=s.device, dtype=F32))).sum(1), r(20000, 200), lambda: torch.randint(0, 5, (20000, 200)).to(F32))
+w("bpr_in_batch", lambda a, b: F.softplus((a @ b.T) - (a * b).sum(1, keepdim=True)).mean(), r(4096, 64), r(4096, 64))
+w("vtrace", lambda rw, v, rho: (lambda d: torch.flip(torch.cumsum(torch.flip(d, [0]), 0), [0]))(rho.clamp(max=1) * (rw[:-1] + 0.99 * v[1:] - v[:-1])), r(1025, 8192), r(1025, 8192), u(1024, 8192))
+w("prioritized_draw", lambda p, x: torch.searchsorted(p.cumsum(0), x * p.sum()), u(1 << 22), u(1 << 16))
+w("q_lambda_targets", lambda q, a, rw: rw + 0.99 * q.gather(-1, a.argmax(-1, keepdim=True)).squeeze(-1), r(65536, 18, 4)  , r(65536, 18, 4), r(65536, 18))
+w("categorical_projection", lambda p, rw: (lambda z: torch.zeros(32768, 51, device=p.device).scatter_add(1, z.floor().long(), p * (z.ceil() - z + (z.floor() == z))).scatter_add(1, z.ceil().long(), p * (z - z.floor())))(((rw.unsqueeze(1) + 0.99 * torch.linspace(-10, 10, 51, device=p.device)).clamp(-10, 10) + 10) / 0.4), u(32768, 51), r(32768))
+w("gat_scores", lambda h, s, d, a: (lambda e: (lambda m: (lambda x: x / torch.zeros(100000, 4, device=h.device).index_add(0, d, x)[d])(torch.exp(e - m[d])))(torch.full((100000, 4), -1e9, device=h.device).scatter_reduce(0, d.unsqueeze(1).expand(-1, 4), e, "amax")))(F.leaky_relu((h[s] * a).sum(-1) + (h[d] * a).sum(-1), 0.2)), r(100000, 4, 16), ints(100000, 800000), ints(100000, 800000), r(4, 16))
+w("pna", lambda x: torch.cat([x.mean(1), x.amax(1), x.amin(1), x.std(1)], -1), r(50000, 16, 32))
+
+# ---- language, speech and pictures that are made
+w("ngram_hits", lambda t, p: (t.unfold(1, 4, 1) == p.view(1, 1, 4)).all(-1).sum(1), ints(1000, 4096, 2048), ints(1000, 4))
+w("label_smoothing", lambda x, y: F.cross_entropy(x.float(), y, label_smoothing=0.1, ignore_index=0), r(8192, 32000, dtype=BF16), ints(32000, 8192))
+w("min_p", lambda x: torch.where(x.softmax(-1) >= 0.05 * x.softmax(-1).amax(-1, keepdim=True), x, float("-inf")), r(256, 128256, dtype=BF16))
+w("typical_mask", lambda x: (lambda l: (lambda e: (-l - e).abs().sort(-1)[0][:, :4096])(-(l.exp() * l).sum(-1, keepdim=True)))(x.log_softmax(-1)), r(64, 50257))
+w("speculative_accept", lambda p, q, t, uu: ((p.gather(2, t.unsqueeze(2)) / q.gather(2, t.unsqueeze(2))).squeeze(2) > uu).cumprod(1).sum(1), lambda: torch.rand(64, 8, 32000).softmax(-1), lambda: torch.rand(64, 8, 32000).softmax(-1), ints(32000, 64, 8), u(64, 8))
+w("residual_distribution", lambda p, q: (lambda d: d / d.sum(-1, keepdim=True))(F.relu(p - q)), u(512, 128256), u(512, 128256))
+w("contrastive_penalty", lambda h, c: (F.normalize(h, dim=-1).unsqueeze(1) @ F.normalize(c, dim=-1).mT).amax(-1), r(64, 768, dtype=F16), r(64, 2048, 768, dtype=F16))
+w("wkv_chunk", lambda q, k, v, g: (lambda c: ((q * c.exp()) @ (k * (-c).exp()).mT).tril(-1) @ v)(g.cumsum(2)), r(8, 16, 64, 64), r(8, 16, 64, 64), r(8, 16, 64, 64), lambda: -torch.rand(8, 16, 64, 64) * 0.05)
+w("retention", lambda q, k, v: ((q @ k.mT) * (lambda i: torch.where(i.unsqueeze(1) >= i, 0.97 ** (i.unsqueeze(1) - i), 0.0))(torch.arange(1024, device=q.device, dtype=q.dtype))) @ v, r(4, 8, 1024, 64), r(4, 8, 1024, 64), r(4, 8, 1024, 64))
+w("ctc_step", lambda a, e: torch.logsumexp(torch.stack([a, F.pad(a, (1, 0), value=-1e9)[:, :-1], F.pad(a, (2, 0), value=-1e9)[:, :-2]]), 0) + e, r(16384, 401), r(16384, 401))
+w("mel_filters", lambda s, m: torch.log10((s.real.square() + s.imag.square()) @ m + 1e-10), lambda: torch.randn(64, 3000, 201, dtype=torch.complex64), u(201, 80))
+w("spec_augment", lambda x, a, b: torch.where(((torch.arange(3000, device=x.device) >= a.unsqueeze(1)) & (torch.arange(3000, device=x.device) < b.unsqueeze(1))).unsqueeze(2), x.mean(), x), r(64, 3000, 80), ints(1500, 64), ints(3000, 64, low=1500))
+w("energy_vad", lambda x: (lambda e: (e > e.mean(1, keepdim=True) * 0.5))(x.unfold(1, 400, 160).square().mean(-1)), r(256, 160000))
+w("overlap_add", lambda f: F.fold(f, (1, 160 * 999 + 400), (1, 400), stride=(1, 160)), r(32, 400, 1000))
+w("codebook_lookup", lambda z, c: (lambda i: (c[i], i))((z.square().sum(1, keepdim=True) - 2 * z @ c.T + c.square().sum(1)).argmin(1)), r(65536, 64), r(1024, 64))
+w("finite_scalar", lambda z: (lambda b: (b + (b.round() - b)).to(F32))(torch.tanh(z) * torch.tensor([3.5, 3.5, 3.5, 2.0, 2.0, 2.0], device=z.device)), r(2000000, 6))
+w("ddim_step", lambda x, e, a, b: (lambda p: b.sqrt().view(-1, 1, 1, 1) * p + (1 - b).sqrt().view(-1, 1, 1, 1) * e)(((x - (1 - a).sqrt().view(-1, 1, 1, 1) * e) / a.sqrt().view(-1, 1, 1, 1)).clamp(-1, 1)), r(64, 4, 256, 256, dtype=F16), r(64, 4, 256, 256, dtype=F16), lambda: (torch.rand(64) * 0.9 + 0.05).to(F16), lambda: (torch.rand(64) * 0.9 + 0.05).to(F16))
+w("guidance_rescale", lambda c, n: (lambda g: 0.7 * g * (c.std((1, 2, 3), keepdim=True) / g.std((1, 2, 3), keepdim=True)) + 0.3 * g)(n + 7.5 * (c - n)), r(64, 4, 128, 128), r(64, 4, 128, 128))
+w("adaln_zero", lambda x, c: (lambda s, b, g: x + g.unsqueeze(1) * (F.layer_norm(x, (1152,)) * (1 + s.unsqueeze(1)) + b.unsqueeze(1)))(*c.chunk(3, 1)), r(64, 256, 1152, dtype=BF16), r(64, 3456, dtype=BF16))
+w("rope_of_pictures", lambda q, c, s: (lambda a, b: torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2))(q[..., 0::2], q[..., 1::2]), r(8, 24, 4096, 64, dtype=BF16), r(4096, 32, dtype=BF16), r(4096, 32, dtype=BF16))
+w("timestep_embedding", lambda t, wt: (lambda a: F.silu(torch.cat([a.cos(), a.sin()], -1)) @ wt)(t.unsqueeze(1) * torch.exp(-math.log(10000) * torch.arange(128, device=t.device) / 128)), u(65536), r(256, 64))
+w("minibatch_stddev", lambda x: torch.cat([x, x.view(4, -1, 256, 32, 32).var(0, unbiased=False).add(1e-8).sqrt().mean((1, 2, 3)).view(-1, 1, 1, 1).repeat(4, 1, 32, 32)], 1), r(64, 256, 32, 32))
+w("demodulate", lambda wt, s: (lambda m: m * m.square().sum((2, 3, 4), keepdim=True).add(1e-8).rsqrt())(wt.unsqueeze(0) * s.view(32, 1, 512, 1, 1)), r(512, 512, 3, 3), r(32, 512))
+
+# ---- numbers in fewer bits, and steps
+w("nf4_dequant", lambda p, t, s: (torch.stack([t[(p >> 4).int()], t[(p & 15).int()]], -1).view(-1, 64) * s.unsqueeze(1)).to(BF16), ints(256, 16 << 20, dtype=torch.uint8), r(16), u(1 << 19))
+w("ternary", lambda x: (lambda s: (x / s).round().clamp(-1, 1).to(torch.int8))(x.abs().mean().clamp_min(1e-5)), r(4096, 11008, dtype=BF16))
+w("mx_scales", lambda x: (lambda g: (lambda e: ((g / torch.exp2(e)).clamp(-6, 6), e))(torch.floor(torch.log2(g.abs().amax(-1, keepdim=True).clamp_min(1e-20))) - 2))(x.float().view(-1, 32)), r(4096, 8192, dtype=BF16))
+w("pack_signs", lambda x: ((x.view(-1, 8) > 0).to(torch.uint8) << torch.arange(8, device=x.device, dtype=torch.uint8)).sum(1, dtype=torch.uint8), r(64 << 20, dtype=F16))
+w("unpack_bits", lambda p: ((p.unsqueeze(1) >> torch.arange(8, device=p.device, dtype=torch.uint8)) & 1).to(BF16).flatten(), ints(256, 8 << 20, dtype=torch.uint8))
+w("hamming", lambda a, b: ((a.unsqueeze(1) ^ b.unsqueeze(0)).view(512, 4096, 8, 1) >> torch.arange(8, device=a.device, dtype=torch.uint8) & 1).sum((2, 3)), ints(256, 512, 8, dtype=torch.uint8), ints(256, 4096, 8, dtype=torch.uint8))
+w("smooth_quant", lambda x, s: (lambda y: (lambda a: ((y / a).round().to(torch.int8), a))(y.abs().amax(-1, keepdim=True) / 127))(x / s), r(16384, 5120, dtype=F16), lambda: (torch.rand(5120) + 0.5).to(F16))
+w("int8_dequant_add", lambda a, sa, sb, c: (a.float() * sa * sb + c.float()).to(BF16), ints(1 << 20, 8192, 4096, dtype=torch.int32), u(8192, 1), u(4096), r(8192, 4096, dtype=BF16))
+w("stochastic_bf16", lambda x, n: ((x.view(torch.int32) + (n & 0xFFFF)) & -65536).view(F32).to(BF16), r(8192, 4096), ints(1 << 30, 8192, 4096, dtype=torch.int32))
+w("ema_of_parameters", lambda *t: [a * 0.999 + b.float() * 0.001 for a, b in zip(t[:12], t[12:])], *[r(1024, 1024)] * 12, *[r(1024, 1024, dtype=BF16)] * 12)
+w("clip_by_norm", lambda *t: (lambda n: [x * (1.0 / (n + 1e-6)).clamp(max=1) for x in t])(torch.stack([x.norm() for x in t]).norm()), *[r(1000, 1003)] * 16)
+w("rms_prop_centered", lambda p, g, s, m: (lambda a, b: (p - 0.001 * g / (a - b * b).clamp_min(0).sqrt().add(1e-8), a, b))(0.99 * s + 0.01 * g * g, 0.99 * m + 0.01 * g), r(5000, 5001), r(5000, 5001), u(5000, 5001), r(5000, 5001))
+w("sign_momentum_cautious", lambda p, g, m: (lambda uu: p - 0.001 * uu * (uu * g > 0) / (uu * g > 0).float().mean().clamp_min(0.001))(torch.sign(0.9 * m + 0.1 * g)), r(5000, 5000), r(5000, 5000), r(5000, 5000))
+w("row_col_second_moments", lambda g: (lambda s: g / (s.mean(1, keepdim=True) * s.mean(0) / s.mean()).sqrt())(g * g + 1e-30), r(8192, 4096, dtype=BF16))
+w("hessian_diagonal", lambda x, y: grad(lambda t: (torch.sin(t) * t * y).sum())(x) * 0.5 + grad(lambda t: grad(lambda z: (torch.sin(z) * z * y).sum())(t).sum())(x), r(4096, 4096), r(4096, 4096))
