@@ -20,10 +20,6 @@ namespace {
 using ir::Op;
 using symbolic::SymbolSort;
 
-bool is_store(const Value &value) {
-  return value.op == Op::store || value.op == Op::store_reduction;
-}
-
 /// Adds the checks of a graph's run-time indices, each once.
 void add_checks(const KernelGraph &graph, std::vector<uint32_t> &checks) {
   for (const Value &value : graph.values)

@@ -57,6 +57,9 @@ struct Value {
   uint32_t phase = 0;
   friend bool operator==(const Value &, const Value &) = default;
 };
+inline bool is_store(const Value &value) {
+  return value.op == ir::Op::store || value.op == ir::Op::store_reduction;
+}
 /// Equal in all members, the constants in every bit: 0.0 and -0.0 are not one value.
 bool is_same(const Value &a, const Value &b);
 /// 0 or 0.0, not -0.0.

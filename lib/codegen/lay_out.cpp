@@ -32,10 +32,6 @@ constexpr int64_t kFewestDivided = 64;
 constexpr size_t kMostLaidOut = 4;
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-bool is_store(const Value &value) {
-  return value.op == Op::store || value.op == Op::store_reduction;
-}
-
 /// The one loop that an access is contiguous along; kNone if there is none.
 size_t unit_loop(Expr index, std::span<const Expr> variables, std::span<const Expr> sizes) {
   for (size_t i = variables.size(); i-- > 0;) {

@@ -24,10 +24,6 @@ struct Piece {
   Expr steps = 0; // of the last of a row's parts less, maybe
 };
 
-bool is_store(const Value &value) {
-  return value.op == Op::store || value.op == Op::store_reduction;
-}
-
 /// Whether a load's elements are neighbours through a piece, and where pieces start is a multiple
 /// of `vector`.
 bool lies_in_piece(const KernelGraph &graph, const Piece &piece, const Value &value, int vector) {

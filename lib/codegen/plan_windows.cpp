@@ -198,9 +198,6 @@ private:
   const target::Target &target_;
   const PlanChoice *const choice_; // or null
 
-  static bool is_store(const Value &value) {
-    return value.op == Op::store || value.op == Op::store_reduction;
-  }
   /// What the reductions are fed with, of any level.
   std::vector<ValueId> fed() const {
     const std::vector<bool> feeds = fed_values(plan_.graph);

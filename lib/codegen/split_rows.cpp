@@ -86,9 +86,6 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
          moves / target.bandwidth * (1 / busy - 1) > kLaunch * static_cast<double>(kernels - 1);
 }
 
-bool is_store(const Value &value) {
-  return value.op == Op::store || value.op == Op::store_reduction;
-}
 /// Whether parts of a row can be worked on apart.
 bool is_divisible(const ir::Module &module, const KernelGraph &graph) {
   const auto reads = [&](BufferId buffer, Expr index, bool elsewhere_only) {
