@@ -282,6 +282,7 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
 
   fs::create_directory(data);
   std::vector<float> x;
+  x.reserve(20);
   for (int i = 0; i < 20; ++i)
     x.push_back(static_cast<float>(i % 7) - 4);
   std::ofstream(data / "x.raw", std::ios::binary)
