@@ -1,5 +1,6 @@
 // Loads of one element under conditions that are intervals of one position: parts of a tensor that
 // were put side by side again, where they lay, after something else was done to each.
+#include "codegen/expression.h"
 #include "codegen/kernel_graph.h"
 
 #include <algorithm>
@@ -39,6 +40,10 @@ Region complement(const Region &a, Interval whole) {
   return result;
 }
 
+Region union_of(const Region &a, const Region &b, Interval whole) {
+  return complement(intersection(complement(a, whole), complement(b, whole)), whole);
+}
+
 bool within(const Region &a, const Region &b) { return intersection(a, b) == a; }
 
 /// Constants that conditions compare positions with.
@@ -48,7 +53,7 @@ constexpr size_t kMostMade = 1000;
 
 class Joiner {
 public:
-  explicit Joiner(const KernelGraph &graph) : graph_(graph) {}
+  explicit Joiner(KernelGraph &graph) : graph_(graph) {}
 
   /// Joins what has conditions on one position. False: nothing, and the graph is as it was.
   bool join() {
@@ -58,10 +63,9 @@ public:
         return true;
     return false;
   }
-  KernelGraph take() { return std::move(graph_); }
 
 private:
-  KernelGraph graph_;
+  KernelGraph &graph_;
   ValueId position_ = ir::kNone;
   Interval whole_;
   struct Joint {
@@ -94,9 +98,7 @@ private:
       const auto a = region_of(value.args[0], depth + 1), b = region_of(value.args[1], depth + 1);
       if (!a || !b)
         return std::nullopt;
-      if (value.op == Op::logical_and)
-        return intersection(*a, *b);
-      return complement(intersection(complement(*a, whole_), complement(*b, whole_)), whole_);
+      return value.op == Op::logical_and ? intersection(*a, *b) : union_of(*a, *b, whole_);
     }
     if (value.op == Op::logical_not) {
       const auto a = region_of(value.args[0], depth + 1);
@@ -175,9 +177,13 @@ private:
                      there = intersection(region, complement(*taken, whole_));
         const ValueId left = here.empty() ? ir::kNone : inside(where.args[1], here),
                       right = there.empty() ? ir::kNone : inside(where.args[2], there);
-        if (right == ir::kNone || left == right)
-          return left;
-        return left == ir::kNone ? right : chosen(where.args[0], left, right, where.dtype);
+        const ValueId only = left == ir::kNone || left == right ? right
+                             : right == ir::kNone               ? left
+                                                                : ir::kNone;
+        if (only != ir::kNone && value_type(graph_[only].dtype) == value_type(where.dtype))
+          return only;
+        return chosen(where.args[0], left == ir::kNone ? right : left,
+                      right == ir::kNone ? left : right, where.dtype);
       }
     std::vector<ValueId> args = graph_[id].args;
     for (ValueId &arg : args)
@@ -204,30 +210,36 @@ private:
     guards_.clear();
     std::vector<Joint> found;
     const size_t count = graph_.values.size();
+    const auto of_same_place = [&](const Value &value) {
+      return std::find_if(found.begin(), found.end(), [&](const Joint &joint) {
+        const Value &other = graph_[joint.loads[0]];
+        return other.buffer == value.buffer && other.index == value.index &&
+               other.args == value.args && other.dtype == value.dtype;
+      });
+    };
     for (ValueId id = 0; id < count; ++id) {
       const Value &value = graph_[id];
-      if (value.op != Op::load)
+      if (value.op != Op::load || value.guard == ir::kNone)
         continue;
-      std::optional<Region> region =
-          value.guard == ir::kNone ? Region{whole_} : region_of(value.guard);
+      std::optional<Region> region = region_of(value.guard);
       if (!region || region->empty())
         continue;
-      const auto same = std::find_if(found.begin(), found.end(), [&](const Joint &other) {
-        Value a = graph_[other.loads[0]];
-        a.guard = value.guard;
-        return is_same(a, value);
-      });
+      const auto same = of_same_place(value);
       Joint &joint = same == found.end() ? found.emplace_back() : *same;
       joint.loads.push_back(id);
-      if (value.guard == ir::kNone)
-        joint.joint = id;
-      joint.region = complement(
-          intersection(complement(joint.region, whole_), complement(*region, whole_)), whole_);
+      joint.region = union_of(joint.region, *region, whole_);
       guards_[id] = std::move(*region);
     }
+    for (ValueId id = 0; id < count && !found.empty(); ++id)
+      if (const Value &value = graph_[id]; value.op == Op::load && value.guard == ir::kNone)
+        if (const auto same = of_same_place(value); same != found.end()) {
+          same->joint = id;
+          same->region = {whole_};
+        }
     // Of what no condition leaves out: elsewhere a branch would stand before the one load.
     const auto stays = [&](const Joint &joint) {
-      return joint.loads.size() < 2 || complement(joint.region, whole_) != Region{};
+      return (joint.joint == ir::kNone && joint.loads.size() < 2) ||
+             !complement(joint.region, whole_).empty();
     };
     found.erase(std::remove_if(found.begin(), found.end(), stays), found.end());
     if (found.empty())
@@ -271,10 +283,8 @@ void join_guarded_loads(KernelGraph &graph) {
   });
   constexpr ptrdiff_t kMost = 200;
   for (int again = 0; guarded > 0 && guarded < kMost && again < 8; ++again) {
-    Joiner joiner(graph);
-    if (!joiner.join())
+    if (!Joiner(graph).join())
       return;
-    graph = joiner.take();
   }
 }
 

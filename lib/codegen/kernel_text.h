@@ -524,13 +524,14 @@ protected:
   /// branch would stand between the loads of neighbours, which then wait for each other. `extent`
   /// is positive, so that 0 is an index that does.
   bool notes_later(const Value &index) const {
-    constexpr size_t kMost = 3; // each is two registers
-    const auto others =
-        std::count_if(graph_.values.begin(), graph_.values.end(),
-                      [](const Value &value) { return value.op == ir::Op::set_indirect; });
     return notes_later_ && index.level == Level::element &&
-           others <= static_cast<ptrdiff_t>(kMost) &&
            symbolic::bounds(index.extent, graph_.ranges).low > 0;
+  }
+  bool looks_up_few() const {
+    constexpr ptrdiff_t kMost = 3; // each is two registers
+    return std::count_if(graph_.values.begin(), graph_.values.end(), [](const Value &value) {
+             return value.op == ir::Op::set_indirect;
+           }) <= kMost;
   }
   /// Where an index counts; "": everywhere.
   std::string when_checked(const Value &value) const {
@@ -577,8 +578,8 @@ protected:
              check_number(value) + when + ");");
         return;
       }
-      const auto [known, is_new] =
-          noted_later_.try_emplace(id, "bad" + std::to_string(noted_later_.size()));
+      const std::string &bad =
+          noted_later_.try_emplace(id, "bad" + std::to_string(noted_later_.size())).first->second;
       line(is + "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " + known->second +
            when + ");");
       return;

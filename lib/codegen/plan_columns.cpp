@@ -147,6 +147,13 @@ void choose_column_threads(const Request &request, const KernelPlan &plan, Colum
 
 } // namespace
 
+bool has_few_neighbours(const KernelGraph &graph) {
+  constexpr int64_t kWarp = 32;
+  const auto neighbours =
+      graph.row_sizes.empty() ? std::nullopt : graph.row_sizes.back().as_integer();
+  return neighbours && *neighbours < kWarp;
+}
+
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty())
     return false;

@@ -637,16 +637,10 @@ KernelPlan make_plan(const Request &request) {
     plan_reduction(request, plan, stores_elements, whole_rows);
     // What neighbours along a short row are is one access of threads that share it; columns that
     // few of are neighbours (colours of the samples along a ray) leave less to a column's threads.
-    constexpr int64_t kFewNeighbours = 32;
     const auto *alone = std::get_if<ColumnWalk>(&plan.walk);
-    const auto by_rows = [&] {
-      const std::vector<Expr> &rows = columns.graph.row_sizes;
-      const auto neighbours = rows.empty() ? std::nullopt : rows.back().as_integer();
-      return (neighbours && *neighbours < kFewNeighbours) ||
-             !prefers_columns(request.module, columns.graph);
-    };
     if (!whole_rows && !stores_elements && !request.like && !request.choice && alone &&
-        alone->threads == 1 && by_rows()) {
+        alone->threads == 1 &&
+        (has_few_neighbours(columns.graph) || !prefers_columns(request.module, columns.graph))) {
       KernelPlan rows;
       rows.checked = plan.checked;
       rows.graph = columns.graph;

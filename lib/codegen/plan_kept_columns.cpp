@@ -141,10 +141,7 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
       !elements || *elements <= target::kLongestHeldColumn || plan.graph.row_variables.empty() ||
       reads_once(plan.graph) || !prefers_columns(module, plan.graph))
     return false;
-  // Neighbouring columns are neighbours in memory as far as the innermost loop over them goes.
-  constexpr int64_t kFewestNeighbours = 32;
-  const auto neighbours = plan.graph.row_sizes.back().as_integer();
-  if (neighbours && *neighbours < kFewestNeighbours)
+  if (has_few_neighbours(plan.graph))
     return false;
   KernelPlan kept;
   kept.checked = plan.checked;
@@ -175,6 +172,7 @@ bool plan_kept_columns(const Request &request, KernelPlan &plan) {
       computed += target::registers_of(tensor::size_in_bytes(kept.graph[id].dtype));
   const double words = std::max(loaded, computed) + std::min(loaded, computed) / 4;
   constexpr int64_t kSector = 32;
+  const auto neighbours = plan.graph.row_sizes.back().as_integer();
   const bool whole = neighbours && *neighbours * narrowest % kSector == 0;
   constexpr int kMostSteps = 64;
   RowWalk walk;

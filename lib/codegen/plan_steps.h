@@ -36,6 +36,10 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan);
 /// element variable.
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
 
+/// Neighbouring columns are neighbours in memory as far as the innermost loop over them goes: true
+/// where that is known to be less than a warp.
+bool has_few_neighbours(const KernelGraph &graph);
+
 /// Loads of elements that may be issued first: no run-time index, no guard, a vector access.
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.

@@ -60,7 +60,7 @@ public:
   /// The same, once it is known where a thread is.
   void print_walk() {
     const size_t start = text_.size();
-    notes_later_ = !serial_ && (!flat_ || vector_ * steps_ > 1);
+    notes_later_ = !serial_ && (!flat_ || vector_ * steps_ > 1) && looks_up_few();
     if (const int slots = across_slots(); slots > 0)
       shared_.push_back("tc_bytes16 across[" + std::to_string(plan_.block / 32) + "][" +
                         std::to_string(slots) + "]");

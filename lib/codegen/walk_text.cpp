@@ -70,9 +70,7 @@ std::string WalkText::remainder(const std::string &text, Expr divisor) const {
   return divisor.is_integer(1) ? "0" : text + " % " + this->divisor(divisor);
 }
 
-std::string WalkText::divisor(Expr e) const {
-  return symbolic::bounds(e, ranges_).low > 0 ? factor(e) : "tc_divisor(" + size_text(e) + ")";
-}
+std::string WalkText::divisor(Expr e) const { return symbolic::print_cpp_divisor(e, ranges_); }
 
 std::string WalkText::factor(Expr e) const {
   const std::string text = size_text(e);

@@ -8,6 +8,7 @@
 #include "support/hash.h"
 #include "support/text.h"
 #include "support/thread_pool.h"
+#include "support/verify.h"
 
 #include <algorithm>
 #include <atomic>
@@ -301,7 +302,7 @@ std::vector<std::string> kernel_flags(const HostCompiler &compiler, Plan plan) {
                                     "-fvisibility=hidden"};
   if (has_v3())
     flags.push_back("-march=x86-64-v3");
-  if (plan == Plan::cuda && std::getenv("TSC_VERIFY") != nullptr)
+  if (plan == Plan::cuda && support::verifies_passes())
     flags.push_back("-DTC_VERIFY"); // what a device faults at ends the process
   if (!compiler.is_clang) {
     flags.push_back("-fno-gnu-unique");

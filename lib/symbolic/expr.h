@@ -220,6 +220,9 @@ Expr parse_log(std::string_view text);
 /// C++ text over int64 (or int32) variables, through the prelude's tc_floor_div / tc_mod where a
 /// dividend may be negative under `ranges`, plain / and % where it cannot.
 std::string print_cpp(Expr e, const Ranges &ranges);
+/// The same where it divides, as a factor. A size that may be 0 divides places in what has no
+/// elements, which are not used: a processor would not divide by it (tc_divisor of the prelude).
+std::string print_cpp_divisor(Expr e, const Ranges &ranges);
 
 /// product over sizes; 1 if empty.
 Expr numel(std::span<const Expr> sizes);

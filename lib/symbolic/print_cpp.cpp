@@ -15,6 +15,11 @@ class CppPrinter {
 public:
   explicit CppPrinter(const Ranges &ranges) : ranges_(ranges) {}
 
+  std::string divisor_text(Expr divisor) {
+    return bounds(divisor, ranges_).low > 0 ? text(divisor, true)
+                                            : "tc_divisor(" + text(divisor) + ")";
+  }
+
   /// `inside_product`: a sum or a negative number needs parentheses.
   std::string text(Expr e, bool inside_product = false) {
     switch (e.kind()) {
@@ -89,13 +94,6 @@ private:
     return parenthesized(result);
   }
 
-  /// A size that may be 0 divides places in what has no elements, which are not used: a processor
-  /// would not divide by it (tc_divisor of the prelude).
-  std::string divisor_text(Expr divisor) {
-    return bounds(divisor, ranges_).low > 0 ? text(divisor, true)
-                                            : "tc_divisor(" + text(divisor) + ")";
-  }
-
   std::string quotient_text(Expr x, Expr divisor) {
     if (known_nonnegative(x, ranges_))
       return parenthesized(text(x, true) + " / " + divisor_text(divisor));
@@ -123,5 +121,9 @@ private:
 } // namespace
 
 std::string print_cpp(Expr e, const Ranges &ranges) { return CppPrinter(ranges).text(e); }
+
+std::string print_cpp_divisor(Expr e, const Ranges &ranges) {
+  return CppPrinter(ranges).divisor_text(e);
+}
 
 } // namespace tsc::symbolic

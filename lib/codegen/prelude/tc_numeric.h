@@ -512,8 +512,8 @@ TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&
       tc_store(p + i, x[i]);
 }
 
-/// Floor division and the remainder in [0, b), b > 0. Places in what has no elements are divided by
-/// its sizes and not used: 0, where a processor would not divide by that.
+/// A size that places are divided by. Places in what has no elements are divided by its sizes and
+/// not used: a processor would not divide by 0.
 template <class T> TC_FN T tc_divisor(T size) {
 #ifdef TC_DEVICE
   return size;
@@ -521,6 +521,7 @@ template <class T> TC_FN T tc_divisor(T size) {
   return size == 0 ? 1 : size;
 #endif
 }
+/// Floor division and the remainder in [0, b), b > 0; of 0, as above, 0.
 template <class T> TC_FN T tc_floor_div(T a, T b) {
 #ifndef TC_DEVICE
   if (b == 0)
@@ -559,17 +560,7 @@ TC_FN void tc_note_failure(long long *failure, long long number, long long value
     failure[3] = extent;
   }
 }
-/// Where such an index points; 0 if it points nowhere, which is noted where it is `used`.
-template <class T>
-TC_FN long long tc_check_index(T index, long long low, long long extent, long long *failure,
-                               long long number, bool used = true) {
-  const long long i = static_cast<long long>(index);
-  const bool valid = tc_is_index(i, low, extent);
-  if (used && !valid)
-    tc_note_failure(failure, number, i, extent);
-  return !valid ? 0 : i < 0 ? i + extent : i;
-}
-/// The same; `bad` is what pointed nowhere last.
+/// Where such an index points; 0 if it points nowhere. `bad` is what did last where it was `used`.
 template <class T>
 TC_FN long long tc_find_index(T index, long long low, long long extent, long long &bad,
                               bool used = true) {
@@ -577,4 +568,14 @@ TC_FN long long tc_find_index(T index, long long low, long long extent, long lon
   const bool valid = tc_is_index(i, low, extent);
   bad = used && !valid ? i : bad;
   return !valid ? 0 : i < 0 ? i + extent : i;
+}
+/// The same, noted at once.
+template <class T>
+TC_FN long long tc_check_index(T index, long long low, long long extent, long long *failure,
+                               long long number, bool used = true) {
+  const long long i = static_cast<long long>(index);
+  if (used && !tc_is_index(i, low, extent))
+    tc_note_failure(failure, number, i, extent);
+  long long bad = 0;
+  return tc_find_index(i, low, extent, bad, false);
 }
