@@ -580,8 +580,7 @@ protected:
       }
       const std::string &bad =
           noted_later_.try_emplace(id, "bad" + std::to_string(noted_later_.size())).first->second;
-      line(is + "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " + known->second +
-           when + ");");
+      line(is + "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " + bad + when + ");");
       return;
     }
     if (id == plan_.result && vector_ == 1) {
