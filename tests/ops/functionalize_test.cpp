@@ -309,6 +309,29 @@ TEST_CASE("what memory holds is not asked of strides that the file says otherwis
         "  next: clone(memory_format=torch.contiguous_format) it before");
 }
 
+TEST_CASE("recorded strides of sizes that few sizes have a value at are compared where they have") {
+  // A sixteenth of n divides: there is none of the sizes below 16, which a sample may be.
+  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size), part = symbolic::floor_div(n, 16),
+                       rest = symbolic::floor_div(n, part);
+  const auto graph_of = [&](const symbolic::Expr &stride, std::optional<int64_t> hint) {
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {part, rest});
+    Argument e = sample.call("e", "aten.exp.default", {x});
+    sample.record({DType::f32, {{part, rest}, {stride, 1}, 0}});
+    Argument s = sample.call("s", "aten.as_strided.default", {e, List{3}, List{1}});
+    graph::Graph graph = sample.finish({s});
+    graph.symbols.push_back({.symbol = n, .low = 2, .hint = hint});
+    return graph;
+  };
+  const auto is_refused = [](const graph::Graph &graph) {
+    return message_of(graph).find("TSC-O082") != std::string::npos;
+  };
+  CHECK(!is_refused(graph_of(rest, 32)));
+  CHECK(!is_refused(graph_of(symbolic::maximum(rest, 1), 32)));
+  CHECK(is_refused(graph_of(rest * 2, 32)));
+  CHECK(!is_refused(graph_of(rest * 2, std::nullopt))); // nothing is known
+}
+
 TEST_CASE("a source that overlaps what it is written to is read first") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {5});

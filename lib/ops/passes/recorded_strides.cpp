@@ -19,39 +19,55 @@ const Node *viewed_by(const Graph &graph, const Node &node) {
   return is_view ? &graph.node(node.args[0].node()->id) : nullptr;
 }
 
+/// Whether strides differ that say where elements are; nothing where there are none, or a size has
+/// no value: it divides by a sixteenth of n, say, and this n is too small.
+std::optional<bool> differ_at(const symbolic::Bindings &sample, const tensor::Layout &a,
+                              const tensor::Layout &b) try {
+  const auto number = [&](Expr e) -> std::optional<int64_t> {
+    if (e.is_integer())
+      return e.value();
+    for (const Expr symbol : symbolic::free_symbols(e))
+      if (sample.count(symbol) == 0)
+        return std::nullopt;
+    return symbolic::evaluate(e, sample);
+  };
+  bool any = false;
+  for (size_t i = 0; i < a.rank(); ++i) {
+    const std::optional<int64_t> size = number(b.sizes[i]);
+    if (size == 0)
+      return std::nullopt;
+    if (size != 1)
+      any = any || number(a.strides[i]) != number(b.strides[i]);
+  }
+  return any;
+} catch (const support::UserError &) {
+  return std::nullopt;
+}
+
 } // namespace
 
-void RecordedStrides::fill_sample() {
+void RecordedStrides::fill_samples() {
   static constexpr std::array<int64_t, 5> kPrimes = {11, 13, 7, 17, 5};
+  symbolic::Bindings primes, likely;
   for (size_t i = 0; i < graph_->symbols.size(); ++i) {
     const graph::SymbolRange &range = graph_->symbols[i];
-    sample_[range.symbol] = std::clamp(kPrimes[i % kPrimes.size()], range.low, range.high);
+    const int64_t prime = std::clamp(kPrimes[i % kPrimes.size()], range.low, range.high);
+    primes[range.symbol] = prime;
+    likely[range.symbol] = range.hint.value_or(prime);
   }
+  samples_ = {primes, likely};
 }
 
 bool RecordedStrides::differ(const TensorMeta &recorded, const TensorMeta &inferred) {
   const tensor::Layout &a = recorded.layout, &b = inferred.layout;
   if (a.strides == b.strides || a.rank() != b.rank())
     return false;
-  if (sample_.empty())
-    fill_sample();
-  const auto number = [&](Expr e) -> std::optional<int64_t> {
-    if (e.is_integer())
-      return e.value();
-    for (const Expr symbol : symbolic::free_symbols(e))
-      if (sample_.count(symbol) == 0)
-        return std::nullopt;
-    return symbolic::evaluate(e, sample_);
-  };
-  bool any = false;
-  for (size_t i = 0; i < a.rank(); ++i) {
-    const std::optional<int64_t> size = number(b.sizes[i]);
-    if (size == 0)
-      return false;
-    if (size != 1)
-      any = any || number(a.strides[i]) != number(b.strides[i]);
-  }
-  return any;
+  if (samples_.empty())
+    fill_samples();
+  for (const symbolic::Bindings &sample : samples_)
+    if (const std::optional<bool> known = differ_at(sample, a, b))
+      return *known;
+  return false;
 }
 
 void RecordedStrides::note(Node &node, const TensorMeta &recorded) {

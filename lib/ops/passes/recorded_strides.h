@@ -20,10 +20,12 @@ public:
 
 private:
   const Graph *graph_;
-  symbolic::Bindings sample_; // a number for each symbol, filled when it is needed
+  // Numbers for each symbol, filled when they are needed: unlike ones, and the likely ones, at
+  // which every size has a value.
+  std::vector<symbolic::Bindings> samples_;
 
   bool differ(const TensorMeta &recorded, const TensorMeta &inferred);
-  void fill_sample();
+  void fill_samples();
 };
 
 /// Whether `node`, of whose first argument the strides are in doubt, is a view of it by the strides
