@@ -27,7 +27,6 @@ constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may tur
 /// Scans: elements that one block had better carry along itself, and those of a part.
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
-constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
 /// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
 constexpr int64_t kHeldTuplesBytes = 1 << 15;
 /// Of what is scanned, in 64 registers of 512 threads. (H100: rows by 1024 threads with 36 floats
@@ -266,18 +265,25 @@ int64_t scanned_bytes(const KernelGraph &graph) {
   return static_cast<int64_t>(widest);
 }
 
-/// Of rows that are scanned: parts that a block holds.
-std::optional<Division> divide_scan(const KernelGraph &graph, std::optional<int64_t> known_rows,
+/// Of rows that are scanned: parts that a block holds. Of rows of any length their number is what
+/// a run decides: as many as a row has, not more for short ones.
+std::optional<Division> divide_scan(const ir::Module &module, const KernelGraph &graph,
+                                    std::optional<int64_t> known_rows,
                                     const target::Target &target) {
-  if (!graph.elements().is_integer()) // a thread a part
-    return in_parts(graph, kScanPartsOfAnyLength);
-  const int64_t elements = *graph.elements().as_integer();
+  const auto known = graph.elements().as_integer();
+  const int64_t elements =
+      known.value_or(likely(module, graph.elements()).value_or(kScanPartBytes));
   const int64_t rows = known_rows.value_or(1);
   const int64_t fills = int64_t{target.multiprocessors} * kBlocksPerMultiprocessor;
   int64_t length = std::clamp(ceil_div(elements * std::min(rows, fills), fills), kSmallestScanPart,
                               kScanPartBytes / scanned_bytes(graph));
   length = std::max(length, ceil_div(elements, kMostScanParts));
   length = ceil_div(length, kWholeRuns) * kWholeRuns;
+  if (!known) {
+    while (length > kWholeRuns && length / 2 >= elements)
+      length /= 2;
+    return Division{symbolic::ceil_div(graph.elements(), length), length};
+  }
   if (length > kLargestScanPart || length >= elements)
     return std::nullopt;
   return Division{ceil_div(elements, length), length};
@@ -528,7 +534,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
       const Expr parts = symbolic::ceil_div(graph.elements(), part.length);
       return std::vector{look_back_graph(module, graph, parts, part.length, part.threads)};
     }
-    const auto division = divide_scan(graph, likely_rows, target);
+    const auto division = divide_scan(module, graph, likely_rows, target);
     if (!division || graph.element_sizes.size() > 1)
       return std::nullopt;
     return graphs_of_parts(module, graph, *division);

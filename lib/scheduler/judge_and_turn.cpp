@@ -114,6 +114,25 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
   return written / busy <= read + written + kLaunchSeconds * target->bandwidth;
 }
 
+/// True if `later` reads, for each element, what `earlier` has run up to there along its rows: what
+/// is scanned is written as it is found, and what follows from it too.
+bool reads_scan_back(const Fusion &fusion, GroupId earlier, GroupId later) {
+  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
+  const target::Target *target = fusion.state.options.target;
+  if (!target || target->is_host || elements.reduces ||
+      elements.numel != rows.numel * rows.reduction_numel)
+    return false;
+  return std::any_of(
+      fusion.graph.members(earlier).begin(), fusion.graph.members(earlier).end(), [&](NodeId id) {
+        const Node &node = fusion.node(id);
+        return node.body.is_scan() &&
+               std::any_of(node.writes.begin(), node.writes.end(), [&](const Dependency &access) {
+                 return std::binary_search(elements.buffers.begin(), elements.buffers.end(),
+                                           buffer_of(access));
+               });
+      });
+}
+
 std::string whole_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f", value);
@@ -129,7 +148,8 @@ Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later) {
       fusion.group(later).is_list() ||
       (!turns_all && (!fusion.state.policy().columns_turn_readers ||
                       (!reads_columns_back(fusion, earlier, later) &&
-                       !reads_held_rows_back(fusion, earlier, later)))))
+                       !reads_held_rows_back(fusion, earlier, later) &&
+                       !reads_scan_back(fusion, earlier, later)))))
     return refused;
   Verdict best;
   double least = 0, apart = -1;

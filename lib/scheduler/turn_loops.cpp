@@ -395,6 +395,7 @@ public:
       return std::any_of(reads.begin(), reads.end(), [&](const Dependency &read) {
         const NodeId producer = fusion.state.producer[buffer_of(read)];
         return producer != ir::kNone && fusion.node(producer).body.is_reduction() &&
+               !fusion.node(producer).body.is_scan() && // results come as the row is walked
                std::binary_search(members.begin(), members.end(), producer);
       });
     });
