@@ -56,27 +56,33 @@ constexpr double kByLanes = 2;        // an element, through shared memory
 constexpr double kEndOfRow = 3;       // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
-/// Divisions and remainders that an index takes.
-double quotients(Expr e) {
+/// Divisions and remainders that an index takes; with `symbols`, those by what a launch brings.
+double quotients(Expr e, const symbolic::Ranges *symbols = nullptr) {
   if (e.is_integer() || e.is_symbol())
     return 0;
   const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod ||
                        e.kind() == symbolic::Kind::modular_index;
-  double count = divides ? 1 : 0;
+  const auto is_symbolic = [](Expr divisor) { return !divisor.is_integer(); };
+  double count = 0;
+  const bool wraps = symbols && e.kind() == symbolic::Kind::mod &&
+                     symbolic::wraps_once(e.operands()[0], e.operands()[1], *symbols);
+  if (divides && !wraps &&
+      (!symbols || std::any_of(e.operands().begin() + 1, e.operands().end(), is_symbolic)))
+    count = 1;
   for (const Expr operand : e.operands())
-    count += quotients(operand);
+    count += quotients(operand, symbols);
   return count;
 }
 
 class Estimator {
 public:
   Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target,
-            bool divides_by_symbols)
-      : module_(module), plan_(plan), graph_(plan.graph), target_(target),
-        quotient_(!divides_by_symbols ? kQuotient
-                  : plan.wide_index   ? kWideQuotientOfSymbols
-                                      : kQuotientOfSymbols),
-        place_quotient_(divides_by_symbols && plan.wide_index ? kQuotientByInverse : quotient_),
+            const KernelGraph *symbols)
+      : module_(module), plan_(plan), graph_(plan.graph), symbols_(symbols), target_(target),
+        symbols_quotient_(plan.wide_index ? kWideQuotientOfSymbols : kQuotientOfSymbols),
+        place_quotient_(!symbols          ? kQuotient
+                        : plan.wide_index ? kQuotientByInverse
+                                          : kQuotientOfSymbols),
         rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
         elements_(graph_.varies_by_row(graph_.elements())
                       ? static_cast<double>(longest_row(graph_).value_or(0))
@@ -150,8 +156,9 @@ private:
   const ir::Module &module_;
   const KernelPlan &plan_;
   const KernelGraph &graph_;
+  const KernelGraph *symbols_; // the same with symbols, by which it divides; or null
   const target::Target &target_;
-  double quotient_;
+  double symbols_quotient_;
   double place_quotient_; // of the place of a row or an element
   double rows_, elements_;
   int vector_;
@@ -239,7 +246,11 @@ private:
                                                        : 1);
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
-    instructions_ += quotient_ * quotients(value.index) * times;
+    const double all = quotients(value.index),
+                 slow = symbols_
+                            ? std::min(all, quotients((*symbols_)[id].index, &symbols_->ranges))
+                            : 0;
+    instructions_ += (kQuotient * (all - slow) + symbols_quotient_ * slow) * times;
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
         tensor::is_floating(value.dtype))
       operations_ += times;
@@ -590,7 +601,7 @@ private:
   void count_sharing(double groups, int threads, double rows) {
     instructions_ *= std::ceil(elements_ / threads) * threads / elements_;
     instructions_ += groups * threads * rows * of_row_thread(threads);
-    if (quotient_ != kQuotient && graph_.element_variables.size() > 1) // where an element is
+    if (symbols_ && graph_.element_variables.size() > 1) // where an element is
       instructions_ += groups * elements_ * 2 * place_quotient_ *
                        static_cast<double>(graph_.element_variables.size() - 1);
   }
@@ -712,11 +723,11 @@ private:
 
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
                                         Expr written, const target::Target &target,
-                                        bool divides_by_symbols) {
+                                        const KernelGraph *symbols) {
   const auto in = read.as_integer(), out = written.as_integer();
   if (!in || !out || target.is_host)
     return {};
-  return Estimator(module, plan, target, divides_by_symbols)
+  return Estimator(module, plan, target, symbols)
       .estimate(static_cast<double>(*in), static_cast<double>(*out));
 }
 

@@ -11,11 +11,11 @@ namespace tsc::codegen {
 /// Of a kernel over loops. `read`, `written`: bytes, each element once. Not known where sizes are
 /// symbols, for sorts (their merges are the prelude's) and for products' prologues and epilogues.
 /// Rates are the target's, latencies and instruction counts round numbers: right within a third,
-/// which is enough to tell a cliff. `divides_by_symbols`: numbers stand for symbols, by which the
-/// kernel divides.
+/// which is enough to tell a cliff. `symbols`: where numbers stand for symbols, the graph with
+/// these, by which it may divide; else null.
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
                                         Expr written, const target::Target &target,
-                                        bool divides_by_symbols = false);
+                                        const KernelGraph *symbols = nullptr);
 
 /// Instructions of a thread for a value of one element, roughly: a vector access counts as one.
 double instructions_of(const KernelGraph &graph, const Value &value);

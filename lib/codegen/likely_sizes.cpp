@@ -279,7 +279,8 @@ program::KernelEstimate estimate_likely(const ir::Module &module, const KernelPl
   if (!sizes || target.is_host)
     return {};
   const Fixing fixing(*sizes);
-  KernelPlan fixed = chosen_path(plan, fixing);
+  const KernelPlan chosen = chosen_path(plan, fixing);
+  KernelPlan fixed = chosen;
   fixing.fix(fixed);
   ir::Module buffers; // those that the kernel sees
   buffers.buffers.resize(module.buffers.size());
@@ -288,7 +289,8 @@ program::KernelEstimate estimate_likely(const ir::Module &module, const KernelPl
       buffers.buffers[value.buffer] = module.buffer(value.buffer);
       fixing.fix(buffers.buffers[value.buffer].layout);
     }
-  return estimate_kernel(buffers, fixed, fixing.of(read), fixing.of(written), target, true);
+  return estimate_kernel(buffers, fixed, fixing.of(read), fixing.of(written), target,
+                         &chosen.graph);
 }
 
 std::vector<BuiltKernel> build_kernels(const ir::Module &module,

@@ -93,7 +93,11 @@ private:
     return know(sizes_.back());
   }
   Expr know(const PrecomputedSize &size) {
-    graph_.ranges.set(size.symbol, symbolic::bounds(size.value, graph_.ranges));
+    const Kind kind = size.value.kind();
+    if (kind == Kind::mod || kind == Kind::modular_index) // below its modulus, as a place is
+      graph_.ranges.set_size(size.symbol, size.value.operands().back());
+    else
+      graph_.ranges.set(size.symbol, symbolic::bounds(size.value, graph_.ranges));
     return size.symbol;
   }
 

@@ -26,6 +26,7 @@ constexpr int kBlocksPerMultiprocessor = 8;
 constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may turn out short
 /// Scans: elements that one block had better carry along itself, and those of a part.
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
+constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 /// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
 constexpr int64_t kHeldTuplesBytes = 1 << 15;
@@ -158,11 +159,17 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
     if (!expected)
       return in_parts(graph,
                       ceil_div(int64_t{target.multiprocessors} * kBlocksForAnyLength, blocks));
-    const int64_t most =
-        std::min({kMostParts, likely(module, graph.element_sizes[0]).value_or(1),
-                  *expected * together / kSmallestPart,
-                  int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks});
-    return in_parts(graph, std::max<int64_t>(1, most));
+    const std::vector<Expr> &sizes = graph.element_sizes;
+    const int64_t outermost = likely(module, sizes[0]).value_or(1),
+                  most = std::min(
+                      {kMostParts, *expected * together / kSmallestPart,
+                       int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks});
+    // Of few turns each is parts of the next loop.
+    if (sizes.size() > 1 && 2 * outermost <= most && !sizes[1].is_integer(1))
+      if (const int64_t parts = std::min(most / outermost, likely(module, sizes[1]).value_or(1));
+          parts > 1)
+        return {parts, symbolic::ceil_div(sizes[1], parts), 1};
+    return in_parts(graph, std::clamp<int64_t>(most, 1, std::max<int64_t>(1, outermost)));
   }
   // Parts of fewer columns than a block has share blocks.
   const double shared = columns ? static_cast<double>(rows) / static_cast<double>(together) : 1;
@@ -202,11 +209,11 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
   return {ceil_div(outermost, length), length};
 }
 
-/// Parts of a row.
-int64_t parts_of(const KernelGraph &graph, const Division &division) {
+/// Parts of a row, as many as are likely.
+int64_t parts_of(const ir::Module &module, const KernelGraph &graph, const Division &division) {
   int64_t parts = division.parts.value();
   for (size_t loop = 0; loop < division.outer; ++loop)
-    parts *= graph.element_sizes[loop].value();
+    parts *= likely(module, graph.element_sizes[loop]).value_or(1);
   return parts;
 }
 
@@ -265,14 +272,17 @@ int64_t scanned_bytes(const KernelGraph &graph) {
   return static_cast<int64_t>(widest);
 }
 
-/// Of rows that are scanned: parts that a block holds. Of rows of any length their number is what
-/// a run decides: as many as a row has, not more for short ones.
+/// Of rows that are scanned: parts that a block holds. Of rows of any length, if they are likely to
+/// have few of them, as many as a row turns out to have, which one thread carries along; else as
+/// many parts as threads carry well, each by one.
 std::optional<Division> divide_scan(const ir::Module &module, const KernelGraph &graph,
                                     std::optional<int64_t> known_rows,
                                     const target::Target &target) {
-  const auto known = graph.elements().as_integer();
-  const int64_t elements =
-      known.value_or(likely(module, graph.elements()).value_or(kScanPartBytes));
+  const std::optional<int64_t> known = graph.elements().as_integer(),
+                               expected = likely(module, graph.elements());
+  if (!known && expected.value_or(kLongestScan) >= kLongestScan)
+    return in_parts(graph, kScanPartsOfAnyLength);
+  const int64_t elements = *expected;
   const int64_t rows = known_rows.value_or(1);
   const int64_t fills = int64_t{target.multiprocessors} * kBlocksPerMultiprocessor;
   int64_t length = std::clamp(ceil_div(elements * std::min(rows, fills), fills), kSmallestScanPart,
@@ -573,7 +583,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
       division =
           divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, together, target);
   }
-  if (which == Rows::few && parts_of(reordered, *division) * blocks <
+  if (which == Rows::few && parts_of(module, reordered, *division) * blocks <
                                 std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return graphs_of_parts(module, reordered, *division, joined ? &graph : nullptr);

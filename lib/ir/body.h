@@ -52,7 +52,10 @@ struct LoopBody {
   bool is_reduction() const { return iteration_count < sizes.size(); }
   /// Whether it has a result for each element of what it reduces, of all up to there.
   bool is_scan() const {
-    return std::any_of(ops.begin(), ops.end(), [](const BodyOp &op) { return op.op == Op::scan; });
+    for (const BodyOp &op : ops)
+      if (op.op == Op::scan)
+        return true;
+    return false;
   }
   /// Ranges of all loop variables (indirect symbols: [0, extent)), over those of the module.
   symbolic::Ranges ranges(const Module &module) const;

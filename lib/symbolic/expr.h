@@ -170,6 +170,8 @@ Interval bounds(Expr e, const Ranges &ranges);
 bool known_nonnegative(Expr e, const Ranges &ranges);
 bool known_less(Expr a, Expr b, const Ranges &ranges); // a < b
 bool known_less_equal(Expr a, Expr b, const Ranges &ranges);
+/// Whether `x` is at most one symbolic `modulus` away from its remainder by it: a rotation.
+bool wraps_once(Expr x, Expr modulus, const Ranges &ranges);
 bool known_multiple_of(Expr e, int64_t divisor, const Ranges &ranges = {});
 
 /// Equivalent on all points of `ranges`, with FloorDiv, ModularIndexing, Mod, Min, Max reduced
@@ -218,7 +220,7 @@ Expr parse(std::string_view text, const SymbolReader &symbol_of);
 /// parse_log(print(e)) == e also for those.
 Expr parse_log(std::string_view text);
 /// C++ text over int64 (or int32) variables, through the prelude's tc_floor_div / tc_mod where a
-/// dividend may be negative under `ranges`, plain / and % where it cannot.
+/// dividend may be negative under `ranges`, plain / and % where it cannot, tc_wrap for wraps_once.
 std::string print_cpp(Expr e, const Ranges &ranges);
 /// The same where it divides, as a factor. A size that may be 0 divides places in what has no
 /// elements, which are not used: a processor would not divide by it (tc_divisor of the prelude).

@@ -101,6 +101,8 @@ private:
   }
 
   std::string remainder_text(Expr x, Expr modulus) {
+    if (wraps_once(x, modulus, ranges_))
+      return "tc_wrap(" + text(x) + ", " + text(modulus) + ")";
     if (known_nonnegative(x, ranges_))
       return parenthesized(text(x, true) + " % " + divisor_text(modulus));
     return "tc_mod(" + text(x) + ", " + text(modulus) + ")";

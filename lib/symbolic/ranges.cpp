@@ -126,6 +126,51 @@ private:
   std::unordered_map<Expr, Interval, ExprHash> memo_;
 };
 
+/// 1 where nothing is negative, -1 where nothing is positive, else 0.
+int sign_of(Interval interval) { return interval.low >= 0 ? 1 : interval.high <= 0 ? -1 : 0; }
+
+/// 1 if `e` never falls as `symbol` grows, -1 if it never rises, 0 if neither is known.
+int direction_of(Expr e, Expr symbol, const Ranges &ranges) {
+  if (e == symbol)
+    return 1;
+  const auto together = [&](std::span<const Expr> parts) {
+    int all = 0;
+    for (const Expr part : parts) {
+      if (!depends_on(part, symbol))
+        continue;
+      const int one = direction_of(part, symbol, ranges);
+      if (one == 0 || (all != 0 && one != all))
+        return 0;
+      all = one;
+    }
+    return all;
+  };
+  const std::span<const Expr> operands = e.operands();
+  switch (e.kind()) {
+  case Kind::add:
+  case Kind::minimum:
+  case Kind::maximum:
+    return together(operands);
+  case Kind::floor_div:
+    return depends_on(operands[1], symbol) ? 0 : direction_of(operands[0], symbol, ranges);
+  case Kind::mul:
+    break;
+  default:
+    return 0;
+  }
+  std::vector<Expr> others;
+  Expr one = 0;
+  for (const Expr factor : operands)
+    if (!depends_on(factor, symbol))
+      others.push_back(factor);
+    else if (one.is_integer())
+      one = factor;
+    else
+      return 0;
+  const int sign = sign_of(bounds(product(others), ranges));
+  return sign == 0 ? 0 : sign * direction_of(one, symbol, ranges);
+}
+
 /// Moves loop variables of symbolic size to the end of their range where `e` is least.
 Expr least_over_symbolic_sizes(Expr e, const Ranges &ranges) {
   // Sizes may mention further symbols; a fixed number of rounds is enough for nests of loops.
@@ -135,22 +180,42 @@ Expr least_over_symbolic_sizes(Expr e, const Ranges &ranges) {
       std::optional<Expr> size = ranges.size_of(symbol);
       if (!size)
         continue;
-      std::optional<Expr> coefficient = coefficient_of(e, symbol);
-      if (!coefficient)
+      const std::optional<Expr> coefficient = coefficient_of(e, symbol);
+      const int direction =
+          coefficient ? sign_of(bounds(*coefficient, ranges)) : direction_of(e, symbol, ranges);
+      if (direction == 0)
         continue;
-      Interval interval = bounds(*coefficient, ranges);
-      if (interval.low >= 0)
-        e = substitute(e, {{symbol, Expr(0)}});
-      else if (interval.high <= 0)
-        e = substitute(e, {{symbol, *size - Expr(1)}});
-      else
-        continue;
+      e = substitute(e, {{symbol, direction > 0 ? Expr(0) : *size - Expr(1)}});
       changed = true;
     }
     if (!changed)
       break;
   }
   return e;
+}
+
+/// A lower bound of `e`: what is subtracted of whole quotients is at most what was divided, as
+/// 2*R*(n//2) is at most R*n, and a remainder less than its modulus: divisors are positive. `e`
+/// itself where nothing of the kind is subtracted.
+Expr least_of_divisions(Expr e, const Ranges &ranges) {
+  std::vector<Expr> terms;
+  for (const Expr given : terms_of(e)) {
+    Expr term = given;
+    for (const Expr factor : factors_of(term_of(given).monomial)) {
+      const bool divides = factor.kind() == Kind::floor_div;
+      if (!divides && factor.kind() != Kind::mod && factor.kind() != Kind::modular_index)
+        continue;
+      const Expr by = factor.operands().back();
+      const std::optional<Expr> rest = divide_term(given, factor),
+                                times = rest && divides ? divide_term(*rest, by) : rest;
+      if (times && bounds(*times, ranges).high <= 0) {
+        term = *times * (divides ? factor.operands()[0] : by - Expr(1));
+        break;
+      }
+    }
+    terms.push_back(term);
+  }
+  return sum(terms);
 }
 
 } // namespace
@@ -196,8 +261,19 @@ bool known_nonnegative(Expr e, const Ranges &ranges) {
     return true;
   if (e.is_integer() || e.is_symbol())
     return false;
+  constexpr int kRounds = 4; // divisions of divisions
   Expr least = least_over_symbolic_sizes(e, ranges);
-  return least != e && bounds(least, ranges).low >= 0;
+  if (least != e && bounds(least, ranges).low >= 0)
+    return true;
+  for (int round = 0; round < kRounds; ++round) {
+    const Expr less = least_of_divisions(least, ranges);
+    if (less == least)
+      return false;
+    if (bounds(less, ranges).low >= 0)
+      return true;
+    least = less;
+  }
+  return false;
 }
 
 bool known_less(Expr a, Expr b, const Ranges &ranges) {
@@ -206,6 +282,11 @@ bool known_less(Expr a, Expr b, const Ranges &ranges) {
 
 bool known_less_equal(Expr a, Expr b, const Ranges &ranges) {
   return known_nonnegative(b - a, ranges);
+}
+
+bool wraps_once(Expr x, Expr modulus, const Ranges &ranges) {
+  return !modulus.is_integer() && known_nonnegative(x + modulus, ranges) &&
+         known_less(x, 2 * modulus, ranges);
 }
 
 bool known_multiple_of(Expr e, int64_t divisor, const Ranges &ranges) {

@@ -311,8 +311,8 @@ TEST_CASE("what memory holds is not asked of strides that the file says otherwis
 
 TEST_CASE("recorded strides of sizes that few sizes have a value at are compared where they have") {
   // A sixteenth of n divides: there is none of the sizes below 16, which a sample may be.
-  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size), part = symbolic::floor_div(n, 16),
-                       rest = symbolic::floor_div(n, part);
+  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size),
+                       part = symbolic::floor_div(n, 16), rest = symbolic::floor_div(n, part);
   const auto graph_of = [&](const symbolic::Expr &stride, std::optional<int64_t> hint) {
     SampleGraph sample;
     Argument x = sample.input("x", DType::f32, {part, rest});

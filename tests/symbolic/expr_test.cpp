@@ -119,6 +119,25 @@ TEST_CASE("bounds and provable facts") {
   CHECK_FALSE(known_less(z0, 9, ranges));
   CHECK(known_nonnegative(s0 * z0, ranges));
   CHECK_FALSE(known_nonnegative(z0 - 1, ranges));
+  // What a quotient times its divisor leaves of the whole.
+  const Expr half = floor_div(s0, 2), eighth = floor_div(s0, 8);
+  CHECK(known_less_equal(2 * half * z0, s0 * z0, ranges));
+  CHECK(known_less_equal(floor_div(s0, eighth) * eighth, s0, ranges));
+  CHECK(known_less_equal(2 * half + 2 * floor_div(s1, 2), s0 + s1, ranges));
+  CHECK(known_less_equal(4 * floor_div(half, 2), s0, ranges));
+  CHECK_FALSE(known_less_equal(s0, 2 * half, ranges));
+  CHECK_FALSE(known_less(2 * half, s0, ranges)); // equal if it is even
+  CHECK_FALSE(known_less_equal(3 * half, s0, ranges));
+  CHECK_FALSE(known_less_equal(-s0, -3 * half, ranges));
+  CHECK(known_nonnegative(z1 * s0 - z1, ranges)); // by what z1 is multiplied with
+  CHECK(known_less(2 * floor_div(z1, 2), s0, ranges));
+  // A rotation: what is beyond the end goes on from the start, once.
+  CHECK(wraps_once(z1 + mod(-1, s0), s0, ranges));
+  CHECK_FALSE(wraps_once(z1 + s0 + 1, s0, ranges));
+  CHECK(wraps_once(z1 - 1, s0, ranges));
+  CHECK_FALSE(wraps_once(z1 - s0 - 1, s0, ranges));
+  CHECK_FALSE(wraps_once(z0, 7, ranges)); // a number is divided by as it is
+  CHECK(print_cpp(mod(z1 + mod(-1, s0), s0), ranges) == "tc_wrap(z1 + tc_wrap(-1, s0), s0)");
   CHECK(known_multiple_of(4 * s0 + 8 * z0, 4));
   CHECK_FALSE(known_multiple_of(4 * s0 + 6, 4));
   CHECK(ranges.size_of(z1) == s0);

@@ -82,12 +82,14 @@ private:
     while (at_ < text_.size() &&
            (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
       word += text_[at_++];
-    if (word == "tc_floor_div" || word == "tc_mod") {
+    if (word == "tc_floor_div" || word == "tc_mod" || word == "tc_wrap") {
       need("(");
       int64_t x = choice();
       need(",");
       int64_t y = choice();
       need(")");
+      if (word == "tc_wrap")
+        return x < 0 ? x + y : x >= y ? x - y : x;
       int64_t rest = (x % y + y) % y;
       return word == "tc_mod" ? rest : (x - rest) / y;
     }

@@ -544,6 +544,11 @@ template <class A, class B> TC_FN long long tc_floor_div(A a, B b) {
 template <class A, class B> TC_FN long long tc_mod(A a, B b) {
   return tc_mod<long long>(static_cast<long long>(a), static_cast<long long>(b));
 }
+/// The remainder of a place in [-size, 2 * size).
+template <class A, class B> TC_FN auto tc_wrap(A place, B size) {
+  const decltype(place + size) x = place;
+  return x < 0 ? x + size : x >= size ? x - size : x;
+}
 /// A run-time index is in [low, extent); `low` is -extent where negative ones count from the end,
 /// else 0.
 template <class T> TC_FN bool tc_is_index(T index, long long low, long long extent) {
