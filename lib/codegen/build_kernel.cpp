@@ -207,8 +207,15 @@ Expr touched_elements(const ir::Module &module, const KernelGraph &graph, const 
   };
   multiply(graph.row_variables, graph.row_sizes);
   multiply(graph.element_variables, graph.element_sizes);
-  const ir::Buffer &buffer = module.buffer(value.buffer);
-  const Expr storage = buffer.layout.storage_size() - buffer.layout.offset;
+  const auto storage_of = [&](const Value &access) {
+    const tensor::Layout &layout = module.buffer(access.buffer).layout;
+    return layout.storage_size() - layout.offset;
+  };
+  const Expr storage = storage_of(value);
+  if (in_parts && is_indirect(value)) // as many as there are indices
+    for (const Value &index : graph.values)
+      if (index.op == Op::load && index.level == Level::element && !is_indirect(index))
+        return storage_of(index);
   if (in_parts || (!is_indirect(value) && symbolic::known_less(storage, count, graph.ranges)))
     count = storage;
   return count;
