@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import grad, vjp
 
-from function_module import Fn
+from function_module import Fn, ints, mask, r, u
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 THROUGH_BACKEND = True
@@ -17,22 +17,6 @@ W = {}
 
 def w(name, f, *inputs):
     W[name] = lambda: (Fn(f), tuple(one() for one in inputs))
-
-
-def r(*s, dtype=F32, scale=1.0):
-    return lambda: (torch.randn(*s) * scale).to(dtype)
-
-
-def u(*s, dtype=F32):
-    return lambda: torch.rand(*s).to(dtype)
-
-
-def ints(high, *s, dtype=torch.int64, low=0):
-    return lambda: torch.randint(low, high, s).to(dtype)
-
-
-def mask(*s):
-    return lambda: torch.rand(*s) < 0.5
 
 
 # ---- training kernels of language models
