@@ -70,6 +70,8 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
   default:
     break;
   }
+  if (exact_factor(graph, value))
+    return 1;
   return instructions_of(value.op, is_wide);
 }
 

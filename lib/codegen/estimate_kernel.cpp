@@ -402,10 +402,14 @@ private:
                         interleaved_with(plan_, id) == 1;
     const auto held =
         single ? module_.buffer(value.buffer).layout.storage_size().as_integer() : std::nullopt;
+    const double of_block = static_cast<double>(plan_.block) * vector_ * size_of(value);
+    const auto is_beside = [&](const Value &other) {
+      const auto apart = (other.index - value.index).as_integer();
+      return other.op == Op::load && other.buffer == value.buffer && &other != &value &&
+             (!apart || std::fabs(static_cast<double>(*apart)) * size_of(value) < of_block);
+    };
     return held && static_cast<double>(*held) * size_of(value) > kFirstLevel &&
-           std::count_if(graph_.values.begin(), graph_.values.end(), [&](const Value &other) {
-             return other.op == Op::load && other.buffer == value.buffer;
-           }) == 1;
+           std::none_of(graph_.values.begin(), graph_.values.end(), is_beside);
   }
   /// Of neighbouring columns that a warp has, those of one piece of memory, in runs, where the last
   /// row loop is shorter than that; 0 where it is not.

@@ -2,6 +2,8 @@
 #include "codegen/kernel_graph.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 namespace tsc::codegen {
 
@@ -59,6 +61,19 @@ std::optional<int64_t> likely(const ir::Module &module, Expr size) {
   const symbolic::Interval value = symbolic::bounds(size, values);
   const bool is_number = value.low == value.high && value.low >= 0 && value.high <= kMost;
   return is_number ? std::optional(value.low) : std::nullopt;
+}
+
+std::optional<double> exact_factor(const KernelGraph &graph, const Value &value) {
+  constexpr int kMost = 126; // neither number nor reciprocal is subnormal in float32
+  if (value.op != Op::truediv || !tensor::is_floating(value.dtype))
+    return std::nullopt;
+  const Value &divisor = graph[value.args[1]];
+  const auto *number = std::get_if<double>(&divisor.constant);
+  if (divisor.op != Op::constant || number == nullptr || !std::isfinite(*number))
+    return std::nullopt;
+  int exponent = 0;
+  const bool is_power = std::fabs(std::frexp(*number, &exponent)) == 0.5;
+  return is_power && std::abs(exponent) <= kMost ? std::optional(1 / *number) : std::nullopt;
 }
 
 bool combines(const KernelGraph &graph) {

@@ -432,6 +432,8 @@ protected:
         return "tc_quick_sigmoid(" + use(value.args[0]) + ")";
       if (is_quick(id) && value.op == ir::Op::exp)
         return "tc_quick_exp(" + use(value.args[0]) + ")";
+      if (const std::optional<double> factor = exact_factor(graph_, value))
+        return use(value.args[0]) + " * " + literal(tensor::Scalar(*factor), value.dtype);
       if (divides_by_row(id))
         return std::string(is_quick(id) ? "tc_quick_divide(" : "tc_divide(") + use(value.args[0]) +
                ", " + use(value.args[1]) + ", " + inverse(value.args[1]) + ")";

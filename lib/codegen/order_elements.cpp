@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -108,6 +109,33 @@ bool divide_element_loops(KernelGraph &graph) {
       break;
     }
   return graph.element_variables.size() > before;
+}
+
+std::optional<size_t> divide_into_parts(KernelGraph &graph, int64_t most) {
+  for (size_t i = 0; i < graph.element_variables.size(); ++i) {
+    const auto size = graph.element_sizes[i].as_integer();
+    int64_t length = size.value_or(1); // of a part
+    for (const Value &value : graph.values) {
+      if (value.dtype != DType::boolean || value.args.size() != 2)
+        continue;
+      for (const size_t side : {0, 1}) {
+        const Value &place = graph[value.args[side]], &limit = graph[value.args[1 - side]];
+        const auto *number =
+            limit.op == Op::constant ? std::get_if<int64_t>(&limit.constant) : nullptr;
+        const auto from = place.op == Op::index_expr && number
+                              ? (place.index - graph.element_variables[i]).as_integer()
+                              : std::nullopt;
+        const int64_t at = from ? *number - *from : 0;
+        if (size && at > 0 && at < *size)
+          length = std::gcd(length, at);
+      }
+    }
+    if (!size || length < 2 || length == *size || *size / length > most)
+      continue;
+    divide(graph, i, length);
+    return i;
+  }
+  return std::nullopt;
 }
 
 void order_row_elements(const ir::Module &module, KernelGraph &graph) {

@@ -16,6 +16,11 @@ void merge_variables(KernelGraph &graph, Expr inner, Expr outer);
 /// sizes are symbols (the graph may have changed then).
 bool divide_element_loops(KernelGraph &graph);
 
+/// Takes the loop over elements apart of which conditions tell parts of one length (tensors of one
+/// size, one behind another: a concatenation), and gives the place of the loop over parts: at most
+/// `most`. Nothing, and nothing done, where there is none.
+std::optional<size_t> divide_into_parts(KernelGraph &graph, int64_t most);
+
 /// Takes the loops of a row apart where loads divide them (channels and pixels of a group,
 /// flattened by a view), and puts the one that most bytes are neighbours along last, if that is
 /// another one. Not where the order of elements is told or kept (positions, scans, sorts), nor of

@@ -39,7 +39,9 @@ double time_of_blocks(const target::Target &target, int64_t blocks, int at_once,
 bool has_ragged_lines(const ir::Module &module, const KernelGraph &graph) {
   constexpr int64_t kSector = 32;
   return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
-    if (value.op != Op::load || value.level != Level::element || graph.element_variables.empty())
+    if (value.op != Op::load || value.level != Level::element || graph.element_variables.empty() ||
+        graph.row_variables.empty() ||
+        !symbolic::depends_on(value.index, graph.row_variables.back())) // one line, of all columns
       return false;
     const auto step = symbolic::coefficient_of(value.index, graph.element_variables.back());
     return step && step->is_integer() &&

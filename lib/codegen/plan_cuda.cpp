@@ -249,22 +249,27 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
 
 /// Many elements divided by one number: its reciprocal once, then three instructions an element
 /// instead of ten. So of an element's numbers (those of a short row, written out) that are divided
-/// by one of them.
+/// by one of them, and of a run's by what is the same for all of it. Powers of two are multiplied
+/// with (exact_factor).
 void choose_divisions(KernelPlan &plan) {
   plan.divides_by_row.assign(plan.graph.values.size(), false);
   const bool has_row = !std::holds_alternative<WindowWalk>(plan.walk); // that is the thread's
+  const auto *flat = std::get_if<FlatWalk>(&plan.walk);
+  const bool has_runs = flat != nullptr && flat->vector > 1;
   std::map<ValueId, int> divided; // by a thread's own number, how many
-  if (std::holds_alternative<FlatWalk>(plan.walk))
+  if (flat != nullptr)
     for (const Value &value : plan.graph.values)
       if (value.op == Op::truediv && plan.graph[value.args[1]].op != Op::constant)
         ++divided[value.args[1]];
   for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
     const Value &value = plan.graph[id];
     if (value.op != Op::truediv || (has_row && value.level != Level::element) ||
-        value.dtype == DType::f64 || !tensor::is_floating(value.dtype))
+        value.dtype == DType::f64 || !tensor::is_floating(value.dtype) ||
+        exact_factor(plan.graph, value))
       continue;
     const Value &divisor = plan.graph[value.args[1]];
     const bool steady = divided[value.args[1]] > 1 ||
+                        (has_runs && plan.uniform[value.args[1]] && !plan.uniform[id]) ||
                         (has_row ? divisor.level == Level::row || divisor.op == Op::reduction
                                  : divisor.op == Op::constant);
     plan.divides_by_row[id] =
@@ -464,6 +469,7 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
   std::vector<KernelPlan> others;
+  std::optional<size_t> in_parts; // of them
   const bool may_join = !request.like && request.checked.sizes.empty() &&
                         widest_streamed(request.module, plan) <= kNarrowElement;
   const std::optional<OneLoop> one_loop = may_join ? as_one_loop(plan.graph) : std::nullopt;
@@ -478,6 +484,14 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
       continue;
     plan_elements(request, other);
     others.push_back(std::move(other));
+  }
+  {
+    KernelPlan other;
+    other.graph = plan.graph;
+    if (plan_beside(request, other, Beside::parts)) {
+      in_parts = others.size();
+      others.push_back(std::move(other));
+    }
   }
   for (const TileEdges edges : {TileEdges::long_ones, TileEdges::any}) {
     KernelPlan other;
@@ -537,9 +551,11 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   }
   for (KernelPlan &other : others) {
     // Groups that are read from where others lie between them take longer than is estimated: those
-    // of 8 bytes 138 us where 78 were expected.
+    // of 8 bytes 138 us where 78 were expected. A thread that has one of each part asks no
+    // conditions: its text is no longer.
     const auto *through = std::get_if<TileWalk>(&other.walk);
-    if (is_faster(request, other, plan, through && through->group > 1 ? 1 : kLeastGain))
+    const bool is_simple = (through && through->group > 1) || (in_parts && &other == &others[*in_parts]);
+    if (is_faster(request, other, plan, is_simple ? 1 : kLeastGain))
       plan = std::move(other);
   }
 }

@@ -2,10 +2,12 @@
 // resampling for all channels, a gather's indices for all rows. A thread takes several elements
 // along that loop, so that what they share is computed once, and their loads are under way at once.
 #include "codegen/estimate_kernel.h"
+#include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tsc::codegen {
 
@@ -357,9 +359,16 @@ KernelGraph divided(KernelGraph graph, const SharedLoop &shared, Expr within) {
   graph.element_sizes[shared.loop] = shared.overlaps ? count : symbolic::floor_div(size, copies);
   graph.element_variables.push_back(within);
   graph.element_sizes.push_back(copies);
+  const bool is_all = graph.element_sizes[shared.loop].is_integer(1); // of the loop, a thread's
   for (Value &value : graph.values)
     value.index = symbolic::simplify(
-        symbolic::substitute(value.index, {{variable, first + within}}), graph.ranges);
+        symbolic::substitute(value.index, {{variable, is_all ? within : first + within}}),
+        graph.ranges);
+  if (is_all) {
+    const auto at = static_cast<std::ptrdiff_t>(shared.loop);
+    graph.element_variables.erase(graph.element_variables.begin() + at);
+    graph.element_sizes.erase(graph.element_sizes.begin() + at);
+  }
   return graph;
 }
 
@@ -425,6 +434,20 @@ bool repeats(const KernelGraph &graph, Expr variable) {
   return loads == 1 && repeated == 1;
 }
 
+/// Bytes of an element's loads that are the same along a loop, of what a first-level cache does not
+/// hold.
+double repeated_bytes(const ir::Module &module, const KernelGraph &graph, Expr variable) {
+  double bytes = 0;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || symbolic::depends_on(value.index, variable))
+      continue;
+    const auto size = static_cast<double>(bytes_of(module, value));
+    const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+    bytes += !held || static_cast<double>(*held) * size > kFirstLevelCache ? size : 0;
+  }
+  return bytes;
+}
+
 } // namespace
 
 double memory_time(const Request &request, const KernelGraph &graph) {
@@ -435,31 +458,44 @@ double memory_time(const Request &request, const KernelGraph &graph) {
 }
 
 bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
+  constexpr int64_t kMostParts = 8;
   const ir::Module &module = request.module;
-  const KernelGraph &graph = plan.graph;
-  if (request.like || !request.checked.sizes.empty() || graph.element_variables.size() < 2)
+  if (request.like || !request.checked.sizes.empty())
+    return false;
+  KernelGraph apart = plan.graph;
+  const std::optional<size_t> parts =
+      loops == Beside::parts ? divide_into_parts(apart, kMostParts) : std::nullopt;
+  const KernelGraph &graph = parts ? apart : plan.graph;
+  if (graph.element_variables.size() < 2 || (loops == Beside::parts && !parts))
     return false;
   SharedLoop shared;
-  bool is_read_once = false; // along the loop: what is repeated along it
-  for (size_t loop = 0; loop + 1 < graph.element_variables.size(); ++loop) {
-    const int64_t copies = copies_beside(graph, loop, loops);
-    const bool once = repeats(graph, graph.element_variables[loop]);
-    if (copies > 1 && (once != is_read_once ? once : copies > shared.copies)) {
+  // What is repeated along a loop is read once: all there is, or the most bytes.
+  std::tuple<bool, double, int64_t> most(false, 0, 1); // and copies
+  for (size_t loop = parts.value_or(0); loop + 1 < graph.element_variables.size(); ++loop) {
+    const Expr variable = graph.element_variables[loop];
+    const std::tuple<bool, double, int64_t> found(repeats(graph, variable),
+                                                  repeated_bytes(module, graph, variable),
+                                                  copies_beside(graph, loop, loops));
+    if (std::get<2>(found) > 1 && found > most) {
+      most = found;
       shared.loop = loop;
-      shared.copies = copies;
-      is_read_once = once;
+      shared.copies = std::get<2>(found);
     }
+    if (parts)
+      break;
   }
   const auto elements = graph.elements().as_integer();
   if (shared.copies == 1 || !elements ||
       *elements / shared.copies < kFewestOfRuns * request.target.multiprocessors)
     return false;
-  std::optional<Unrolled> unrolled = unroll(divided(graph, shared, unused_variable(graph)),
-                                            graph.element_variables.size(), kMostValues);
+  const KernelGraph by_copies = divided(graph, shared, unused_variable(graph));
+  std::optional<Unrolled> unrolled =
+      unroll(by_copies, by_copies.element_variables.size() - 1, kMostValues);
   if (!unrolled)
     return false;
   KernelPlan fresh;
   fresh.graph = std::move(unrolled->graph);
+  remove_dead_values(fresh.graph); // of parts that an element is not in
   fresh.copies = static_cast<int>(shared.copies);
   assign_phases(fresh.graph);
   FlatWalk walk;
@@ -470,8 +506,9 @@ bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
   plan = std::move(fresh);
   finish_flat(request, plan, walk, 1);
   plan.description = "pointwise, " + std::to_string(shared.copies) + " elements along " + variable +
-                     (loops == Beside::loads ? " a thread, which lie beside each other, "
-                                             : " a thread, which share their places, ") +
+                     (loops == Beside::loads   ? " a thread, which lie beside each other, "
+                      : loops == Beside::parts ? " a thread, one of each part, "
+                                               : " a thread, which share their places, ") +
                      plan.description;
   return true;
 }
@@ -540,9 +577,9 @@ bool plan_shared(const Request &request, KernelPlan &plan) {
       bytes_of_element(module, plan.graph) * kClock * target.multiprocessors / target.bandwidth;
   if (shared->before / kIssued < of_memory * (looks_up ? kOfMemoryBeforeLoads : kOfMemory))
     return false;
-  const Expr within = unused_variable(plan.graph);
-  std::optional<Unrolled> unrolled = unroll(divided(plan.graph, *shared, within),
-                                            plan.graph.element_variables.size(), kMostValues * 2);
+  const KernelGraph by_copies = divided(plan.graph, *shared, unused_variable(plan.graph));
+  std::optional<Unrolled> unrolled =
+      unroll(by_copies, by_copies.element_variables.size() - 1, kMostValues * 2);
   if (!unrolled)
     return false;
   KernelPlan fresh;

@@ -80,6 +80,7 @@ bool plan_shared(const Request &request, KernelPlan &plan);
 enum class Beside : uint8_t {
   loads, // one that loads are contiguous along and stores are not: what is fetched is used
   any,   // one of which everything is a linear function: places are computed once
+  parts, // one over parts that conditions tell apart: tensors one behind another
 };
 /// Plans a pointwise kernel of several elements a thread along a loop that is not the innermost one
 /// (channels that lie beside each other, of a result where they lie apart); false, and nothing
