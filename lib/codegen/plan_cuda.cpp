@@ -578,6 +578,28 @@ std::optional<KernelPlan> plan_written_rows(const Request &request, const Kernel
   return plan_taps(request, plan) ? std::optional(std::move(plan)) : std::nullopt;
 }
 
+/// Rows whose elements conditions tell apart, half of them from the other (rotations of halves): a
+/// thread has an element of each part, and asks nothing.
+std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGraph &graph) {
+  constexpr int64_t kMostParts = 4;
+  constexpr size_t kMostValues = 240; // that a thread computes for an element of each
+  KernelGraph parts = graph;
+  if (request.like || !request.checked.sizes.empty() || parts.element_variables.size() != 1 ||
+      !divide_into_parts(parts, kMostParts))
+    return std::nullopt;
+  std::optional<Unrolled> unrolled = unroll(parts, 0, kMostValues);
+  if (!unrolled)
+    return std::nullopt;
+  KernelPlan plan;
+  plan.checked = request.checked;
+  plan.graph = std::move(unrolled->graph);
+  remove_dead_values(plan.graph);
+  assign_phases(plan.graph);
+  plan_rows(request, plan);
+  plan.description += ", one of each part";
+  return plan;
+}
+
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
 void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elements,
                     bool whole_rows) {
@@ -693,6 +715,11 @@ KernelPlan make_plan(const Request &request) {
       plan = std::move(shared);
     if (written && is_faster(request, *written, plan))
       plan = *std::move(written);
+    if (const auto *row = std::get_if<RowWalk>(&plan.walk); row && !whole_rows && stores_elements) {
+      std::optional<KernelPlan> parts = plan_row_parts(request, plan.graph);
+      if (parts && is_faster(request, *parts, plan, kNoSlower))
+        plan = *std::move(parts);
+    }
     // Sums over few elements are written out, unless threads that share a row are faster by far.
     if (covered && !is_faster(request, plan, *covered))
       plan = *std::move(covered);
