@@ -258,7 +258,10 @@ private:
     if (value.buffer == ir::kNone || (with && with->members.front() != id))
       return;
     const double width = is_vector ? vector_ * interleaved_with(plan_, id) : 1;
-    double bytes = size_of(value) * width;
+    const auto *window = std::get_if<WindowWalk>(&plan_.walk);
+    const WindowRun *brought = window ? window->run_of(id) : nullptr;
+    const bool is_tile = window && is_tile_store(*window, id); // stores what all of a tile have
+    double bytes = size_of(value) * (brought ? brought->vector : is_tile ? window->tile : width);
     double apart = 0; // bytes between neighbouring threads
     if (!plan_.tiled.empty() && plan_.tiled[id]) {
       const int run = std::get<TileWalk>(plan_.walk).loaded_run();
@@ -642,6 +645,10 @@ private:
   }
 
   /// See WindowText: what reaches how far stands in which loop.
+  static bool is_tile_store(const WindowWalk &walk, ValueId id) {
+    return std::find(walk.tile_stores.begin(), walk.tile_stores.end(), id) !=
+           walk.tile_stores.end();
+  }
   void count_windows(const WindowWalk &walk) {
     const bool tiled = walk.tile > 1;
     const double threads = rows_ / vector_ / walk.tile;
@@ -651,12 +658,14 @@ private:
       const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
       const double each = once ? 1 : vector_;
       if (!fed[id] && graph_[id].op != Op::reduction) { // of what is left of a row
-        count(id, threads * walk.tile * each);
+        count(id, threads * (is_tile_store(walk, id) ? 1 : walk.tile * each));
         continue;
       }
       double times = outer;
+      const WindowRun *run = walk.run_of(id);
+      const int places = run ? run->count(walk.places()) : walk.places();
       if (tiled && graph_[id].op != Op::reduction && walk.reach[id] == Reach::window)
-        times *= walk.places();
+        times *= places;
       else if (tiled && graph_[id].op != Op::reduction && walk.reach[id] == Reach::tap)
         times *= walk.taps;
       else if (tiled && (graph_[id].op == Op::reduction || walk.reach[id] == Reach::own))

@@ -68,6 +68,7 @@ protected:
   bool run_declared_ = false; // one run a thread: its coordinates are there
   bool notes_later_ = false;  // a thread has several elements
   std::map<ValueId, std::string> noted_later_; // indices whose failures a variable has
+  std::map<ValueId, std::string> held_; // WindowWalk: loads that runs in registers hold, by place
   std::string place_ = "0"; // WindowWalk: where in the window, and which row of the tile
   std::string tile_row_ = "0";
 
@@ -402,12 +403,15 @@ protected:
     const Value &value = graph_[id];
     switch (value.op) {
     case ir::Op::load: {
-      const std::string load = "tc_get(" + element_of(value) + ")";
+      const auto held = held_.find(id);
+      const std::string load =
+          "tc_get(" + (held == held_.end() ? element_of(value) : held->second) + ")";
       const std::string condition = load_condition(value);
       if (condition.empty())
         return load;
       if (const DType memory = module_.buffer(value.buffer).dtype;
-          storage_type(memory) != value_type(memory) && !has_few_conditions())
+          storage_type(memory) != value_type(memory) && !has_few_conditions() &&
+          held == held_.end())
         return "tc_load_where(" + condition + ", " + address(value) + ")";
       return condition + " ? " + load + " : " + literal(tensor::Scalar(int64_t{0}), value.dtype);
     }

@@ -107,6 +107,14 @@ enum class Reach : uint8_t {
 /// across both: columns() threads take a stretch of columns() * vector elements, a multiple of
 /// `kept`, so that an element of a thread's run is always of the same row; `threads` of them share
 /// the stretches.
+/// Of a tile along the last row loop, a load whose places lie side by side in memory: a thread brings
+/// all places as runs of `vector` elements, the first of which starts `before` elements ahead of the
+/// tile's first place. Runs that do not lie in the buffer are zeros, which nothing takes.
+struct WindowRun {
+  ValueId load = ir::kNone;
+  int vector = 1, before = 0;
+  int count(int places) const { return (before + places + vector - 1) / vector; }
+};
 struct WindowWalk {
   int vector = 1, tile = 1, block = 256;
   int threads = 1;
@@ -121,6 +129,12 @@ struct WindowWalk {
   std::vector<Reach> reach; // by ValueId
   /// `along` the last row variable (vector 1): row stores of which a tile's are one access.
   std::vector<ValueId> tile_stores;
+  std::vector<WindowRun> runs;
+  const WindowRun *run_of(ValueId load) const {
+    const auto is_of = [&](const WindowRun &run) { return run.load == load; };
+    const auto found = std::find_if(runs.begin(), runs.end(), is_of);
+    return found == runs.end() ? nullptr : &*found;
+  }
   int columns() const { return block / threads; }
   /// Of the last element loop, steps that a stretch takes.
   int turns() const { return kept > 0 ? columns() * vector / kept : 1; }

@@ -266,6 +266,43 @@ private:
     }
   }
 
+  /// Loads whose places of a tile are whole runs, wherever they start.
+  std::vector<WindowRun> find_runs(const WindowWalk &walk) const {
+    const KernelGraph &graph = plan_.graph;
+    const Expr row = graph.row_variables[walk.along], tap = graph.element_variables[walk.tap];
+    std::vector<WindowRun> result;
+    if (walk.vector > 1 || walk.tile == 1 || walk.apart > 1 || walk.overlaps ||
+        walk.along + 1 != graph.row_variables.size())
+      return result;
+    for (const ValueId id : fed()) {
+      const Value &value = graph[id];
+      const auto by_tap = step_along(value.index, tap);
+      if (value.op != Op::load || !value.args.empty() || walk.reach[id] != Reach::window ||
+          !by_tap || *by_tap != 1)
+        continue;
+      const ir::Buffer &buffer = module_.buffer(value.buffer);
+      const Expr first = symbolic::simplify(
+          symbolic::substitute(value.index, {{row, row * Expr(walk.tile)}, {tap, Expr(0)}}),
+          graph.ranges);
+      if (const WindowRun run = run_from(first, buffer); run.vector > 1)
+        result.push_back({id, run.vector, run.before});
+    }
+    return result;
+  }
+  /// The longest runs of 16 bytes and fewer that hold the element at `first`, and start at multiples
+  /// of their length.
+  WindowRun run_from(Expr first, const ir::Buffer &buffer) const {
+    constexpr int kBytes = 16;
+    const symbolic::Ranges &ranges = plan_.graph.ranges;
+    for (int vector = kBytes / static_cast<int>(tensor::size_in_bytes(buffer.dtype)); vector > 1;
+         vector /= 2)
+      for (int before = 0; before < vector; ++before)
+        if (symbolic::known_multiple_of(first - Expr(before), vector, ranges) &&
+            symbolic::known_multiple_of(buffer.layout.storage_size(), vector, ranges))
+          return {ir::kNone, vector, before};
+    return {};
+  }
+
   /// Takes the walk with the tile that costs least a row, if that is less than `least`.
   void consider(WindowWalk walk, WindowWalk &best, double &least) const {
     const KernelGraph &graph = plan_.graph;
@@ -294,6 +331,10 @@ private:
       const bool last = walk.along + 1 == graph.row_variables.size();
       if (last && (walk.overlaps || (tile & (tile - 1)) != 0))
         continue; // what a tile stores is one access
+      walk.runs = find_runs(walk);
+      double loaded = 0; // operations that runs save
+      for (const WindowRun &run : walk.runs)
+        loaded += kLoadCost * (walk.places() - run.count(walk.places()));
       const double registers = walk.vector * (tile * results + walk.places() * shared);
       if (tile > 1 && ((walk.overlaps && stores_what_is_read()) || registers > kMostRegisters ||
                        threads(walk.vector, tile) < int64_t{kBlock} * target_.multiprocessors))
@@ -312,7 +353,7 @@ private:
           tap + own == 0 && static_cast<double>(threads(walk.vector, 1)) >= busy;
       const double idle = waits ? std::max(1.0, std::pow(busy / all, kHurts)) : 1;
       const double cost =
-          std::max((window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile,
+          std::max((window * walk.places() - loaded + tap * walk.taps + (own + 1) * walk.taps * tile) / tile,
                    last ? waves_of(walk) * kWaveCost : 0) *
           done * idle * (tile > kEasyTile && few && walk.vector == 1 ? kLargeTileCost : 1);
       if (cost >= least * 0.99)
@@ -335,8 +376,11 @@ private:
         continue;
       const auto bytes =
           static_cast<int64_t>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
-      const auto apart = static_cast<double>(walk.tile * std::abs(*step) * bytes * walk.vector);
-      waves += std::max(1.0, apart * 32 / 128) * walk.places() / walk.tile;
+      const WindowRun *run = walk.run_of(id);
+      const auto apart = static_cast<double>(walk.tile * std::abs(*step) * bytes * walk.vector),
+                 least = static_cast<double>(run ? run->vector * bytes : bytes);
+      waves += std::max(1.0, std::max(apart, least) * 32 / 128) *
+               (run ? run->count(walk.places()) : walk.places()) / walk.tile;
     }
     return waves;
   }
@@ -447,12 +491,15 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
           walk.reach[id] == Reach::window)
         wanted.kept[id] = true;
   }
+  if (walk.tile == 1)
+    walk.runs.clear();
   if (walk.tile > 1 && walk.along + 1 == wanted.graph.row_variables.size())
     for (const ValueId id : wanted.row_stores)
       if (wanted.graph[id].mode == ir::StoreMode::plain && is_run(wanted, id, walk.tile))
         walk.tile_stores.push_back(id);
   wanted.description =
-      tile_text(wanted.graph, walk) + ", " + access_text(module, wanted, walk.vector);
+      tile_text(wanted.graph, walk) + ", " + access_text(module, wanted, walk.vector) +
+      (walk.runs.empty() ? "" : ", which are brought in runs of " + std::to_string(walk.runs[0].vector));
   wanted.walk = std::move(walk);
   plan = std::move(wanted);
   return true;

@@ -466,6 +466,8 @@ private:
     const symbolic::Ranges ranges = ranges_;
     ranges_.set_size(tap_variable(), walk_.places());
     place_ = tap;
+    for (const WindowRun &run : walk_.runs)
+      bring(run);
     const std::vector<ValueId> runs = select(is_run);
     const std::vector<bool> before = needed(runs, false);
     if (!runs.empty()) // all loads are under way before the first is used
@@ -478,6 +480,27 @@ private:
              (window_->reach[id] == Reach::window || !is_once_a_run(id));
     }));
     ranges_ = ranges;
+  }
+  /// Loads the runs that hold all places of the window.
+  void bring(const WindowRun &run) {
+    const Value &value = graph_[run.load];
+    const ir::Buffer &buffer = module_.buffer(value.buffer);
+    const std::string tap = tap_variable().spelling(), vector = std::to_string(run.vector),
+                      name = "w" + std::to_string(run.load),
+                      count = std::to_string(run.count(walk_.places()));
+    const Expr first = symbolic::simplify(
+        symbolic::substitute(value.index, {{tap_variable(), Expr(0)}}) - Expr(run.before), ranges_);
+    line("tc_vec<" + std::string(storage_type(buffer.dtype)) + ", " + vector + "> " + name + "[" +
+         count + "];");
+    unrolled("q", std::stoi(count));
+    line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() + ";");
+    line("const " + index_ + " at = " + index_text(first) + " + q * " + vector + ";");
+    line(name + "[q] = tc_load_vec_where<" + vector + ">(at >= 0 && at < " +
+         size_text(buffer.layout.storage_size()) + ", " +
+         parameters_.name_of(module_.storage_of(value.buffer)) + " + at);");
+    close();
+    const std::string place = run.before > 0 ? "(" + tap + " + " + std::to_string(run.before) + ")" : tap;
+    held_[run.load] = name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
   }
   void each_place(const std::vector<ValueId> &values) {
     const auto once = [&](ValueId id) { return is_once_a_run(id); };
