@@ -375,10 +375,17 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan,
   KernelPlan fresh;
   fresh.checked = plan.checked;
   fresh.graph = request.given ? plan.graph : build_kernel_graph(request.module, request.group, {});
-  if (!plan_windows(request.module, request.group, fresh, request.target, request.choice,
-                    long_ones))
+  KernelPlan alone = fresh; // places one by one
+  const auto make = [&](KernelPlan &made, bool in_runs) {
+    return plan_windows(request.module, request.group, made, request.target, request.choice,
+                        long_ones, in_runs);
+  };
+  if (!make(fresh, true))
     return false;
-  plan = std::move(fresh);
+  const auto *walk = std::get_if<WindowWalk>(&fresh.walk);
+  const bool is_slower = walk && !walk->runs.empty() && make(alone, false) &&
+                         planned_time(request, alone) < planned_time(request, fresh);
+  plan = is_slower ? std::move(alone) : std::move(fresh);
   return true;
 }
 

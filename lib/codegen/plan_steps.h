@@ -140,8 +140,10 @@ void plan_rows_in_order(const Request &request, KernelPlan &plan);
 /// of pools and depthwise convolutions); false, and nothing done, if this one has no such rows.
 /// `choice`, or null: of this tile alone.
 /// `long_ones`: rows that are long for so few threads, too, where each has a tile of them.
+/// `in_runs`: a tile's places may be brought in runs (WindowRun).
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target, const PlanChoice *choice, bool long_ones = false);
+                  const target::Target &target, const PlanChoice *choice, bool long_ones,
+                  bool in_runs);
 /// Plans a reduction, or several walks, of columns (prefers_columns), `columns` of them a block; 0:
 /// as many as fill a line, or a sector where some operand lies along the column.
 void plan_columns(const Request &request, KernelPlan &plan, int columns = 0);

@@ -79,8 +79,8 @@ bool put_close_rows_last(const ir::Module &module, KernelGraph &graph) {
 class WindowPlanner {
 public:
   WindowPlanner(const ir::Module &module, KernelPlan &plan, const target::Target &target,
-                const PlanChoice *choice)
-      : module_(module), plan_(plan), target_(target), choice_(choice) {}
+                const PlanChoice *choice, bool in_runs)
+      : module_(module), plan_(plan), target_(target), choice_(choice), in_runs_(in_runs) {}
 
   /// What a row is, and how many there are: without this a thread a row makes no sense.
   bool has_short_rows() const {
@@ -197,6 +197,7 @@ private:
   KernelPlan &plan_;
   const target::Target &target_;
   const PlanChoice *const choice_; // or null
+  const bool in_runs_;             // windows may be brought so
 
   /// What the reductions are fed with, of any level.
   std::vector<ValueId> fed() const {
@@ -271,7 +272,7 @@ private:
     const KernelGraph &graph = plan_.graph;
     const Expr row = graph.row_variables[walk.along], tap = graph.element_variables[walk.tap];
     std::vector<WindowRun> result;
-    if (walk.vector > 1 || walk.tile == 1 || walk.apart > 1 || walk.overlaps ||
+    if (!in_runs_ || walk.vector > 1 || walk.tile == 1 || walk.apart > 1 || walk.overlaps ||
         walk.along + 1 != graph.row_variables.size())
       return result;
     for (const ValueId id : fed()) {
@@ -449,11 +450,12 @@ std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
 } // namespace
 
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target, const PlanChoice *choice, bool long_ones) {
+                  const target::Target &target, const PlanChoice *choice, bool long_ones,
+                  bool in_runs) {
   KernelPlan wanted;
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
-  WindowPlanner planner(module, wanted, target, choice);
+  WindowPlanner planner(module, wanted, target, choice, in_runs);
   if (!planner.has_short_rows() || !put_close_rows_last(module, wanted.graph) ||
       !planner.neighbours_are_close())
     return false;
@@ -547,7 +549,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   KernelPlan wanted;
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
-  WindowPlanner planner(module, wanted, target, choice);
+  WindowPlanner planner(module, wanted, target, choice, false);
   if (!planner.reads_rows_once() || !put_close_rows_last(module, wanted.graph))
     return false;
   WindowWalk walk;

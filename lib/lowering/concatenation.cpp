@@ -142,7 +142,7 @@ public:
     if (saves_launches())
       return true;
     find_runs();
-    if (lie_differently())
+    if (lie_differently() || follow_reductions())
       return true;
     if (!has_too_many_masks())
       return false;
@@ -363,6 +363,21 @@ private:
           (result_.strides[k].is_integer(1) ? some_along : some_across) = true;
     }
     return some_along && some_across;
+  }
+  /// True of parts of one size that are all computed, some from what is reduced to each of their
+  /// elements or rows: the kernel that reduces stores all of them, where one under masks would read
+  /// again what is reduced. Not where most of a sector is other parts'.
+  bool follow_reductions() const {
+    constexpr int64_t kApart = 2 * kSector;
+    if (shortest_run_ < kApart || tensors_.size() > context_.policy.max_masked_parts ||
+        !is_read_from_memory())
+      return false;
+    const auto is_computed = [&](const TensorValue &tensor) {
+      return !tensor.storage->realized() && tensor.sizes == tensors_[0].sizes;
+    };
+    return std::all_of(tensors_.begin(), tensors_.end(), is_computed) &&
+           std::any_of(tensors_.begin(), tensors_.end(),
+                       [&](const TensorValue &tensor) { return reads_reduction(tensor); });
   }
   bool is_read_from_memory() const {
     return all_uses(context_, context_.current,
