@@ -46,6 +46,7 @@ constexpr double kQuotient = 4; // by a number that is known: a product, shifts,
 constexpr double kQuotientOfSymbols = 20,
                  kWideQuotientOfSymbols = 100; // by one that a launch brings
 constexpr double kQuotientByInverse = 6;       // of a position, by a symbol whose inverse it brings
+constexpr double kHeld = 0.75;                  // a load of KernelPlan::neighbours
 constexpr double kQuick = 2;                   // of KernelPlan::quick
 // Where a run of a tile lies, in memory and in shared memory; of single elements threads stay at
 // their places in a line (12 kernels on an H200).
@@ -232,11 +233,13 @@ private:
       return;
     }
     const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
+    const bool is_held = neighbours_of(plan_, id) != nullptr; // by registers, once it is there
     const bool by_run = !plan_.by_run.empty() && plan_.by_run[id];
     const bool moments = value.reduction == ir::ReductionKind::welford_reduce;
     instructions_ += (by_run ? (moments ? kWelfordElement : kExpSumElement) +
                                    (moments ? kWelfordRun : kExpSumRun) / vector_
                       : !plan_.quick.empty() && plan_.quick[id] ? kQuick
+                      : is_held                                 ? kHeld
                                                                 : instructions_of(graph_, value)) *
                      times;
     if (ir::is_random(value.op)) // four share a block of words where they are drawn together
@@ -255,13 +258,17 @@ private:
         tensor::is_floating(value.dtype))
       operations_ += times;
     const Interleaved *with = interleaved_of(plan_, id);
-    if (value.buffer == ir::kNone || (with && with->members.front() != id))
+    const Neighbours *near = neighbours_of(plan_, id);
+    if (value.buffer == ir::kNone || (with && with->members.front() != id) ||
+        (near && near->members.front().load != id))
       return;
+    if (near)
+      times *= near->runs / static_cast<double>(vector_);
     const double width = is_vector ? vector_ * interleaved_with(plan_, id) : 1;
     const auto *window = std::get_if<WindowWalk>(&plan_.walk);
     const WindowRun *brought = window ? window->run_of(id) : nullptr;
     const bool is_tile = window && is_tile_store(*window, id); // stores what all of a tile have
-    double bytes = size_of(value) * (brought ? brought->vector : is_tile ? window->tile : width);
+    double bytes = size_of(value) * (near ? vector_ : brought ? brought->vector : is_tile ? window->tile : width);
     double apart = 0; // bytes between neighbouring threads
     if (!plan_.tiled.empty() && plan_.tiled[id]) {
       const int run = std::get<TileWalk>(plan_.walk).loaded_run();
@@ -523,6 +530,11 @@ private:
   }
 
   void in_flight(ValueId id, double copies) {
+    if (const Neighbours *near = neighbours_of(plan_, id)) {
+      bytes_a_thread_ +=
+          near->members.front().load == id ? near->runs * vector_ * size_of(graph_[id]) : 0;
+      return;
+    }
     const Choice *choice = choice_of(plan_, id);
     const Value &value = choice ? graph_[choice->places.front().second] : graph_[id];
     if (value.op == Op::load)

@@ -199,6 +199,20 @@ struct BlockCopy {
   std::optional<int64_t> marks;
 };
 
+/// A load of a run's elements, the first of which is `at` elements behind where its runs start.
+struct Neighbour {
+  ValueId load = ir::kNone;
+  int at = 0;
+};
+/// Loads of one buffer that lie near each other: a thread brings the `runs` whole runs from `first`
+/// on (of the innermost loop's first element; a multiple of a run), of which each load's elements
+/// are some. Runs that do not lie in the buffer are zeros, which nothing takes.
+struct Neighbours {
+  std::vector<Neighbour> members;
+  Expr first = 0;
+  int runs = 0;
+};
+
 /// Loops that became one, whose runs go on from one row of them to the next: their variables are
 /// found for a run's first element and counted on from there.
 struct JoinedLoops {
@@ -244,6 +258,7 @@ struct KernelPlan {
   std::vector<Choice> choices;          // FlatWalk
   std::optional<JoinedLoops> joined;    // FlatWalk, if its one loop was several
   std::vector<Interleaved> interleaved; // FlatWalk; loads are preloaded
+  std::vector<Neighbours> neighbours;   // FlatWalk
   /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
   /// in the graph, what they share once.
   int copies = 1;
@@ -271,6 +286,8 @@ struct KernelPlan {
 const Choice *choice_of(const KernelPlan &plan, ValueId id);
 /// The accesses that `id` shares one with; null if it is alone.
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
+/// The runs in which `load`'s elements are brought; null if it is by itself.
+const Neighbours *neighbours_of(const KernelPlan &plan, ValueId load);
 /// How many they are; 1 if it is alone.
 int interleaved_with(const KernelPlan &plan, ValueId id);
 bool is_by_lanes(const KernelPlan &plan, ValueId id);

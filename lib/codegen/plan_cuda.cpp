@@ -472,6 +472,8 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   // 63 x 63 39 us and 35 (30.8 and 35.2 estimated), before places were counted on from the first.
   constexpr int kNarrowElement = 2;
   constexpr double kNoSlower = 1.4;
+  // Single elements stream less than whole runs do, where both are estimated to wait for memory.
+  constexpr double kNoSlowerInRuns = 1.05;
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
@@ -499,6 +501,12 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
       in_parts = others.size();
       others.push_back(std::move(other));
     }
+  }
+  {
+    KernelPlan other;
+    other.graph = plan.graph;
+    if (plan_neighbours(request, other))
+      others.push_back(std::move(other));
   }
   for (const TileEdges edges : {TileEdges::long_ones, TileEdges::any}) {
     KernelPlan other;
@@ -562,7 +570,8 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     // conditions: its text is no longer.
     const auto *through = std::get_if<TileWalk>(&other.walk);
     const bool is_simple = (through && through->group > 1) || (in_parts && &other == &others[*in_parts]);
-    if (is_faster(request, other, plan, is_simple ? 1 : kLeastGain))
+    const bool in_runs = !other.neighbours.empty() && vector_of(plan.walk) == 1;
+    if (is_faster(request, other, plan, in_runs ? kNoSlowerInRuns : is_simple ? 1 : kLeastGain))
       plan = std::move(other);
   }
 }
@@ -586,8 +595,10 @@ std::optional<KernelPlan> plan_written_rows(const Request &request, const Kernel
 }
 
 /// Rows whose elements conditions tell apart, half of them from the other (rotations of halves): a
-/// thread has an element of each part, and asks nothing.
-std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGraph &graph) {
+/// thread has an element of each part, and asks nothing. As many threads a row as the `whole` one
+/// has: each as many elements. (Half of them, which have two runs of each part: 51 us for 48.)
+std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGraph &graph,
+                                         const RowWalk &whole) {
   constexpr int64_t kMostParts = 4;
   constexpr size_t kMostValues = 240; // that a thread computes for an element of each
   KernelGraph parts = graph;
@@ -602,7 +613,12 @@ std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGra
   plan.graph = std::move(unrolled->graph);
   remove_dead_values(plan.graph);
   assign_phases(plan.graph);
-  plan_rows(request, plan);
+  PlanChoice choice = request.chosen();
+  if (choice.threads == 0)
+    choice.threads = whole.threads;
+  Request like_whole = request;
+  like_whole.choice = &choice;
+  plan_rows(like_whole, plan);
   plan.description += ", one of each part";
   return plan;
 }
@@ -723,7 +739,7 @@ KernelPlan make_plan(const Request &request) {
     if (written && is_faster(request, *written, plan))
       plan = *std::move(written);
     if (const auto *row = std::get_if<RowWalk>(&plan.walk); row && !whole_rows && stores_elements) {
-      std::optional<KernelPlan> parts = plan_row_parts(request, plan.graph);
+      std::optional<KernelPlan> parts = plan_row_parts(request, plan.graph, *row);
       if (parts && is_faster(request, *parts, plan, kNoSlower))
         plan = *std::move(parts);
     }

@@ -101,6 +101,10 @@ enum class Interleaving : uint8_t {
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
 bool plan_interleaved(const Request &request, KernelPlan &plan,
                       Interleaving kind = Interleaving::of_orders);
+/// Plans a pointwise kernel whose elements read neighbours of theirs along the innermost loop: in
+/// whole runs, of which elements take theirs (KernelPlan::neighbours). False, and nothing done,
+/// where nothing is read so, where stores are not whole runs, or nobody knows where runs start.
+bool plan_neighbours(const Request &request, KernelPlan &plan);
 /// A pointwise walk that reads several numbers of each element, one behind another in memory (taps
 /// of a depthwise filter), in whole vectors of a run's elements. False, and `plan` is of no use,
 /// where nothing is read so.

@@ -408,6 +408,26 @@ private:
     while (opened-- > 0)
       close();
   }
+  /// Loads the runs of which neighbours' elements are taken.
+  void bring(const Neighbours &neighbours) {
+    const ValueId first = neighbours.members.front().load;
+    const ir::Buffer &buffer = module_.buffer(graph_[first].buffer);
+    const std::string name = "n" + std::to_string(first), vector = std::to_string(vector_);
+    line("tc_vec<" + std::string(storage_type(buffer.dtype)) + ", " + vector + "> " + name + "[" +
+         std::to_string(neighbours.runs) + "];");
+    line("TC_UNROLL");
+    open("for (int q = 0; q < " + std::to_string(neighbours.runs) + "; ++q)");
+    line("const " + index_ + " at = " +
+         index_text(neighbours.first + graph_.element_variables.back()) + " + q * " + vector + ";");
+    line(name + "[q] = tc_load_vec_where<" + vector + ">(at >= 0 && at < " +
+         size_text(buffer.layout.storage_size()) + ", " +
+         parameters_.name_of(module_.storage_of(graph_[first].buffer)) + " + at);");
+    close();
+    for (const Neighbour &each : neighbours.members) {
+      const std::string place = each.at > 0 ? "(j + " + std::to_string(each.at) + ")" : "j";
+      held_[each.load] = name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
+    }
+  }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
       if (is_by_lanes(plan_, id))
@@ -418,6 +438,8 @@ private:
       if (each.across && graph_[each.members.front()].op == Op::load)
         line(vector_name(each.members.front()) + " = tc_take_across(" +
              vector_name(each.members.front()) + ", " + across() + ");");
+    for (const Neighbours &each : plan_.neighbours)
+      bring(each);
     gather_runs(phase);
     find_joined();
     const bool has_ends = plan_.origin && whole_ != kAlways;
