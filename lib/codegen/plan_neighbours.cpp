@@ -13,6 +13,7 @@ namespace {
 using ir::Op;
 
 constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kLeastBytes = 8;  // of a run: shorter ones, one a thread, leave memory idle
 constexpr int64_t kMostRuns = 5;    // of a group
 constexpr int64_t kMostBytes = 384; // that a thread brings
 
@@ -96,6 +97,8 @@ int choose_run(const ir::Module &module, KernelPlan &plan) {
       narrowest = std::min(narrowest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
   for (int vector = static_cast<int>(kAccessBytes / static_cast<int64_t>(narrowest)); vector > 1;
        vector /= 2) {
+    if (vector * static_cast<int64_t>(narrowest) < kLeastBytes)
+      break;
     if (!symbolic::known_multiple_of(plan.graph.element_sizes.back(), vector, plan.graph.ranges))
       continue;
     classify_accesses(module, plan, vector);

@@ -194,8 +194,9 @@ KernelGraph looped_graph(const Request &request) {
 /// True if a block's row leaves no registers for a second block, which would load while the first
 /// one computes.
 bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, const RowWalk &walk) {
-  constexpr double kMostRegisters = 32768;
-  return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
+  constexpr double kMostRegisters = 32768, kToCompute = 24;
+  return (registers_per_element(module, plan) * walk.vector * walk.steps + kToCompute) *
+             walk.threads >
          kMostRegisters;
 }
 /// Loads of a kept row that its first walk does not need, from memory that the kernel does not

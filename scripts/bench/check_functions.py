@@ -1,8 +1,9 @@
 """Functions of a workload file against eager mode on this machine, which needs no GPU: the GPU's plan on the host, through the backend.
 
-    SMALL=1 TSC_VERIFY=1 scripts/bench/check_functions.py WORKLOADS [NAME...] [--symbols] [--seconds 90]
+    SMALL=1 TSC_VERIFY=1 scripts/bench/check_functions.py WORKLOADS [NAME...] [--symbols] [--seconds 90] [--arch sm_90:multiprocessors=2]
 
---symbols: all sizes are symbols, and kernels those of any size. Each function runs in a process of its own, at most so many seconds.
+--symbols: all sizes are symbols, and kernels those of any size. --arch: what to plan for; a part of few multiprocessors has the plans of
+large inputs for small ones. Each function runs in a process of its own, at most so many seconds.
 Prints a line a function: the largest difference over the largest element of each result (of integers: the share that differs) where it is
 beyond what the dtypes allow, or what was raised. Ties, repeated indices and roundings before integers may differ. Exit code 1 if any does.
 """
@@ -68,9 +69,10 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--symbols", action="store_true")
     parser.add_argument("--seconds", type=int, default=90)
+    parser.add_argument("--arch", default="sm_90")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    tsc.config.options = {"plan": "cuda", "arch": "sm_90"}
+    tsc.config.options = {"plan": "cuda", "arch": arguments.arch}
     tsc.config.likely_sizes = False
     spec = importlib.util.spec_from_file_location("workloads_of_functions", arguments.workloads)
     module = importlib.util.module_from_spec(spec)
