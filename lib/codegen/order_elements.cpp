@@ -94,6 +94,10 @@ void divide(KernelGraph &graph, size_t place, int64_t length, bool rows = false)
 
 } // namespace
 
+void divide_row_loop(KernelGraph &graph, size_t place, int64_t length) {
+  divide(graph, place, length, true);
+}
+
 bool divide_element_loops(KernelGraph &graph) {
   const size_t before = graph.element_variables.size();
   for (size_t i = 0; i < graph.element_variables.size(); ++i)

@@ -27,6 +27,9 @@ std::optional<size_t> divide_into_parts(KernelGraph &graph, int64_t most);
 /// sizes that are symbols. A row's elements are the same, in another order.
 void order_row_elements(const ir::Module &module, KernelGraph &graph);
 
+/// The loop at `place` of the rows as two, the inner one, behind it, of `length`, which divides it.
+void divide_row_loop(KernelGraph &graph, size_t place, int64_t length);
+
 /// Takes apart the loops over rows that loads divide (instances and channels, which a view made
 /// one) where these go through memory in order then.
 void divide_row_loops(const ir::Module &module, KernelGraph &graph);

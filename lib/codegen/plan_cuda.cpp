@@ -623,6 +623,43 @@ std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGra
   return plan;
 }
 
+/// Rows whose neighbours read the same elements (each item beside all others): threads have
+/// `copies` of these rows, and what they read once. Not where rows have elements of their own, nor
+/// where that leaves threads idle.
+std::optional<KernelPlan> plan_rows_beside(const Request &request, const KernelGraph &graph,
+                                           const RowWalk &alone, int64_t copies) {
+  constexpr size_t kMostValues = 160; // that a thread computes for an element
+  const auto size = graph.row_sizes.empty() ? std::nullopt : graph.row_sizes.back().as_integer();
+  const auto rows = graph.rows().as_integer();
+  if (request.like || !request.checked.sizes.empty() || !size || *size % copies != 0 || !rows ||
+      *rows / copies * alone.threads <
+          int64_t{request.target.multiprocessors} * request.target.max_threads_per_multiprocessor)
+    return std::nullopt;
+  const Expr row = graph.row_variables.back();
+  const auto is_own = [&](const Value &value) {
+    return value.level == Level::element && symbolic::depends_on(value.index, row);
+  };
+  if (std::any_of(graph.values.begin(), graph.values.end(), is_own))
+    return std::nullopt;
+  KernelGraph divided = graph;
+  divide_row_loop(divided, divided.row_variables.size() - 1, copies);
+  std::optional<KernelGraph> several =
+      unroll_row_loop(divided, divided.row_variables.size() - 1, kMostValues);
+  if (!several)
+    return std::nullopt;
+  KernelPlan plan;
+  plan.checked = request.checked;
+  plan.graph = *std::move(several);
+  PlanChoice choice = request.chosen();
+  if (choice.threads == 0)
+    choice.threads = alone.threads;
+  Request like_alone = request;
+  like_alone.choice = &choice;
+  plan_rows(like_alone, plan);
+  plan.description += ", " + std::to_string(copies) + " rows of the same elements a thread";
+  return plan;
+}
+
 /// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
 void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elements,
                     bool whole_rows) {
@@ -742,6 +779,16 @@ KernelPlan make_plan(const Request &request) {
       std::optional<KernelPlan> parts = plan_row_parts(request, plan.graph, *row);
       if (parts && is_faster(request, *parts, plan, kNoSlower))
         plan = *std::move(parts);
+    }
+    for (const int64_t copies : {4, 2}) {
+      const auto *row = std::get_if<RowWalk>(&plan.walk);
+      if (row == nullptr || whole_rows || stores_elements || request.given)
+        break;
+      std::optional<KernelPlan> beside = plan_rows_beside(request, plan.graph, *row, copies);
+      if (beside && is_faster(request, *beside, plan)) {
+        plan = *std::move(beside);
+        break;
+      }
     }
     // Sums over few elements are written out, unless threads that share a row are faster by far.
     if (covered && !is_faster(request, plan, *covered))
