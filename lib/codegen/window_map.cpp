@@ -1,5 +1,7 @@
 #include "codegen/window_map.h"
 
+#include "templates/product/tc_product_geometry.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -217,8 +219,13 @@ std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChan
     return std::nullopt;
   ir::Windows hint = noted;
   hint.channels /= groups.count;
-  if (hint.channels * groups.together % line != 0 || hint.channels == 0 ||
-      product(hint.kernel) == 0)
+  if (hint.channels == 0 || product(hint.kernel) == 0)
+    return std::nullopt;
+  const auto held = (hint.batch * symbolic::numel(hint.sizes) * Expr(hint.channels)).as_integer();
+  const int parts = groups.count == 1 ? tc_parts_of_line(static_cast<int>(size), hint.channels,
+                                                         held.value_or(0) * size)
+                                      : 1;
+  if (parts == 1 && hint.channels * groups.together % line != 0)
     return std::nullopt;
   std::vector<Geometry> examples;
   const bool known = some_sizes(hint, graph, 0).empty();
@@ -265,12 +272,13 @@ std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChan
                    geometry.kernel,
                    geometry.stride,
                    geometry.padding,
-                   geometry.dilation};
+                   geometry.dilation,
+                   parts};
   program::TensorMap &map = result.map;
   map.offset = geometry.offset;
   map.sizes = {Expr(noted.channels)};
   map.strides = {Expr(1)};
-  map.box = {static_cast<int>(line), rows};
+  map.box = {static_cast<int>(line) / parts, rows};
   for (size_t k = 0; k < geometry.rank(); ++k) {
     map.sizes.push_back(sizes[k]);
     map.strides.push_back(strides[k]);

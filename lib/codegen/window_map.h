@@ -14,6 +14,7 @@ struct WindowMap {
   int64_t channels = 0;
   std::vector<Expr> positions;
   std::vector<int64_t> kernel, stride, padding, dilation;
+  int parts = 1; // of a line, each brought by a copy of its own
 };
 
 /// Groups of a convolution's channels, each a product's: the next one's begin `step` elements of
@@ -26,6 +27,7 @@ struct GroupsOfChannels {
 /// The map by which a copy brings `rows` positions of one tap. `graph` computes the operand over
 /// `row` and `term`, terms in the order of taps and then channels, `load` being what it copies from
 /// memory. Nothing where instructions do not reach: channels that are no whole lines of 128 bytes,
+/// nor of halves or quarters of one (tc_parts_of_line),
 /// steps above 8, taps or borders beyond their few bits (PTX ISA, im2col; CUDA driver API,
 /// cuTensorMapEncodeIm2col). `hint` says what the windows were meant to be; strides follow from the
 /// load's index, and both are held against `graph` at many rows and terms: where it does not do

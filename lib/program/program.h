@@ -84,8 +84,8 @@ struct TensorMap {
   Expr offset = 0;           // elements
   std::vector<Expr> sizes;   // 1 to 5, innermost first
   std::vector<Expr> strides; // elements; of the first dimension 1; others whole 16-byte words
-  /// Elements of each dimension that one copy brings: of the first 128 bytes or (no windows) 64, 32
-  /// or 16, whose words are permuted among as many lines fewer, if at all.
+  /// Elements of each dimension that one copy brings: of the first 128, 64, 32 or (no windows)
+  /// 16 bytes, whose words are permuted among as many lines fewer, if at all.
   std::vector<int> box;
   /// Not empty: one tap of sliding windows (im2col) instead of a box. The first dimension holds
   /// channels, the last one the batch, those between, for each of which here is a number, what

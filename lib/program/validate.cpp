@@ -343,7 +343,7 @@ private:
     const size_t rank = map.sizes.size();
     const size_t windows = map.lower.size(), boxed = windows > 0 ? 2 : rank;
     const auto is_line = [&](int64_t line) {
-      return line == 128 || (windows == 0 && (line == 64 || line == 32 || line == 16));
+      return line == 128 || line == 64 || line == 32 || (windows == 0 && line == 16);
     };
     bool fits = rank >= 1 && rank <= 5 && map.strides.size() == rank && map.box.size() == boxed &&
                 map.strides[0].is_integer(1) && is_line(map.box[0] * bytes) &&
@@ -361,8 +361,8 @@ private:
     fits = fits && (!map.tf32 || kernel.parameters[map.parameter].dtype == DType::f32);
     if (!fits)
       report("TSC-P009",
-             "a tensor map has 1 to 5 sizes, the first one's neighbours 128 bytes of a box "
-             "(without windows 64, 32 or 16, too), others "
+             "a tensor map has 1 to 5 sizes, the first one's neighbours 128, 64 or 32 "
+             "bytes of a box (without windows 16, too), others "
              "whole words of 16 bytes apart; only floats of 32 bits are rounded to TF32",
              where);
   }

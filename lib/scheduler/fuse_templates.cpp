@@ -647,15 +647,23 @@ private:
   bool comes_in_boxes(NodeId node) const {
     const int size = static_cast<int>(tensor::size_in_bytes(factor_of(node)));
     const int64_t channels = channels_of_windows(node);
-    return channels > 0 && channels % tc_product_terms_of(size) == 0;
+    const ir::Windows *windows = windows_of(node);
+    if (windows == nullptr || channels == 0)
+      return false;
+    const Expr held = windows->batch * symbolic::numel(windows->sizes) * Expr(windows->channels);
+    return channels % tc_product_terms_of(size) == 0 ||
+           (out_of(node).layout.rank() == 2 &&
+            tc_parts_of_line(size, channels, constant(held).value_or(0) * size) > 1);
+  }
+  /// What the left operand is, if it is windows; else null.
+  const ir::Windows *windows_of(NodeId node) const {
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const NodeId producer = state_.producer[call.inputs[0].buffer];
+    return producer == ir::kNone ? nullptr : state_.module.windows_of(state_.operation(producer));
   }
   /// Of the windows that the left operand is, each product's; 0: it is none.
   int64_t channels_of_windows(NodeId node) const {
-    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
-    const NodeId producer = state_.producer[call.inputs[0].buffer];
-    if (producer == ir::kNone)
-      return 0;
-    const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
+    const ir::Windows *windows = windows_of(node);
     const tensor::Layout &layout = out_of(node).layout; // a group of channels a product
     const int64_t products = layout.rank() == 3 ? constant(layout.sizes[0]).value_or(0) : 1;
     return windows != nullptr && products > 0 && windows->channels % products == 0

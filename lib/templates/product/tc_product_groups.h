@@ -169,23 +169,34 @@ template <class T, class Left, class Right> struct tc_product_arrivals {
 };
 
 /// One step of an operand, by one thread.
-template <int Extent, class Operand>
+template <class T, int Extent, class Operand>
 TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int batch, int row, int term,
                            unsigned barrier) {
   if constexpr (tc_is_windows<Operand>) {
     constexpr int rank = Operand::rank;
-    int at[rank], tap[rank], position = row, taps = term / operand.channels;
+    int at[rank], position = row;
     TC_UNROLL
     for (int k = 0; k < rank; ++k) {
       at[k] = position % operand.positions[k] * operand.stride[k] - operand.padding[k];
       position /= operand.positions[k];
-      tap[k] = taps % operand.kernel[k] * operand.dilation[k];
-      taps /= operand.kernel[k];
     }
-    int channel = term % operand.channels;
-    if constexpr (tc_is_batched<Operand>)
-      channel += batch * static_cast<int>(operand.batch_stride);
-    tc_bulk_copy_tap<rank>(to, operand.map, channel, at, position, tap, barrier);
+    constexpr int unit = tc_product_kind<T>::terms / Operand::parts; // terms of a part
+    TC_UNROLL
+    for (int part = 0; part < Operand::parts; ++part) {
+      int tap[rank], taps = (term + part * unit) / operand.channels;
+      TC_UNROLL
+      for (int k = 0; k < rank; ++k) {
+        tap[k] = taps % operand.kernel[k] * operand.dilation[k];
+        taps /= operand.kernel[k];
+      }
+      int channel = (term + part * unit) % operand.channels;
+      if (Operand::parts > 1 && taps > 0) // behind the last tap: zeros, as behind the last channel
+        channel = operand.channels;
+      if constexpr (tc_is_batched<Operand>)
+        channel += batch * static_cast<int>(operand.batch_stride);
+      tc_bulk_copy_tap<rank>(to + part * (Extent * tc_product_line / Operand::parts), operand.map,
+                             channel, at, position, tap, barrier);
+    }
   } else if constexpr (Operand::deep) {
     if constexpr (tc_is_batched<Operand>)
       tc_bulk_copy(to, operand.map, term, row, batch, barrier);
@@ -276,10 +287,10 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
           tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
                                               term, full);
         else if constexpr (tc_is_mapped<Right>)
-          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
+          tc_operand_bulk<T, Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
                                          term, full);
         if constexpr (tc_is_mapped<Left>)
-          tc_operand_bulk<Tile::rows>(left, stage, matrix, first_row, term, full);
+          tc_operand_bulk<T, Tile::rows>(left, stage, matrix, first_row, term, full);
       }
       right_mover.move(right, stage + Tile::left_bytes, term);
       left_mover.move(left, stage, term);
@@ -349,17 +360,31 @@ template <class Tile> TC_FN void tc_product_free(unsigned barrier) {
   }
 }
 
-/// One step: this group's rows times all columns. Returns before it is done.
-template <class T, bool DeepLeft, bool DeepRight, int M, int N>
+/// The left operand's lines from `address` on.
+template <int Parts> TC_FN unsigned long long tc_product_left(unsigned address) {
+  if constexpr (Parts == 1)
+    return tc_wgmma_descriptor(address, tc_product_block);
+  else
+    return tc_wgmma_descriptor_of<tc_product_line / Parts>(address);
+}
+/// One step: this group's rows times all columns. Returns before it is done. `Parts` of the left
+/// operand's lines stand behind each other, each for `Rows` rows.
+template <class T, bool DeepLeft, bool DeepRight, int Parts, int Rows, int M, int N>
 TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
                                  unsigned long long right, bool first) {
+  static_assert(Parts == 1 || DeepLeft, "channels lie along a line");
+  constexpr int line = tc_product_line / Parts;
+  const auto place = [](int byte) {
+    return static_cast<unsigned>(byte / line * Rows * line + byte % line);
+  };
   tc_wgmma_start();
   TC_UNROLL
   for (int k = 0; k < tc_product_line / 32; ++k)
     TC_UNROLL
   for (int m = 0; m < M; ++m)
     tc_multiply_group<DeepLeft ? 0 : 1, DeepRight ? 0 : 1>(
-        T{}, sums[m], tc_wgmma_further(left, m * tc_product_block + k * (DeepLeft ? 32u : 2048u)),
+        T{}, sums[m],
+        tc_wgmma_further(left, m * (tc_product_block / Parts) + (DeepLeft ? place(k * 32) : k * 2048u)),
         tc_wgmma_further(right, k * (DeepRight ? 32u : 2048u)), first && k == 0 ? 0 : 1);
   tc_wgmma_end_group();
 }
@@ -460,6 +485,8 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
       tc_group_sync(tc_product_turn + group, tc_product_multiplying);
     constexpr bool apart = tc_product_kind<T>::apart;
+    constexpr int parts = tc_line_parts<Left>; // of the left operand's lines
+    static_assert(parts == 1 || (!apart && Tile::products == 1), "one product of whole sums");
     float sums[row_tiles][Tile::columns / 2];
     const auto next_stage = [&] {
       const int stage = ring.stage;
@@ -489,8 +516,8 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
             tc_product_start_products<Tile, T>(sums, at + own * tc_product_block,
                                                at + Tile::left_bytes, step == first_step);
           else
-            tc_product_start_step<T, Left::deep, Right::deep>(
-                sums, tc_wgmma_descriptor(at + own * tc_product_block, tc_product_block),
+            tc_product_start_step<T, Left::deep, Right::deep, parts, Tile::rows>(
+                sums, tc_product_left<parts>(at + own * (tc_product_block / parts)),
                 tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == first_step);
           if (step > first_step) {
             tc_wgmma_wait<1>();

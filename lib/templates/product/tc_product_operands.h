@@ -106,23 +106,27 @@ template <class Operand> constexpr bool tc_is_batched<tc_batched_operand<Operand
 template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
 /// A deep operand whose rows are the positions of windows and whose terms are their taps, each of
 /// `channels` terms, whole lines of shared memory: bulk copies bring a tap of a tile's positions.
-/// Dimensions from the innermost one on. `Operand` is what reads it without.
-template <class Operand, int Rank> struct tc_windows_operand : Operand {
-  static constexpr int rank = Rank;
+/// Dimensions from the innermost one on. `Operand` is what reads it without. `Parts`: of a line, each
+/// of one tap's channels; a tile's rows of one, then of the next one.
+template <class Operand, int Rank, int Parts = 1> struct tc_windows_operand : Operand {
+  static constexpr int rank = Rank, parts = Parts;
   const tc_tensor_map *map;
   int channels;
   int positions[Rank], kernel[Rank], stride[Rank], padding[Rank], dilation[Rank];
 };
 template <class Operand> constexpr bool tc_is_windows = false;
-template <class Operand, int Rank>
-constexpr bool tc_is_windows<tc_windows_operand<Operand, Rank>> = true;
+template <class Operand, int Rank, int Parts>
+constexpr bool tc_is_windows<tc_windows_operand<Operand, Rank, Parts>> = true;
+template <class Operand> constexpr int tc_line_parts = 1;
+template <class Operand, int Rank, int Parts>
+constexpr int tc_line_parts<tc_windows_operand<Operand, Rank, Parts>> = Parts;
 
 template <class Operand> constexpr bool tc_is_mapped = tc_is_windows<Operand>;
 template <class Operand> constexpr bool tc_is_mapped<tc_mapped_operand<Operand>> = true;
 template <class Operand>
 constexpr bool tc_is_batched<tc_mapped_operand<Operand>> = tc_is_batched<Operand>;
-template <class Operand, int Rank>
-constexpr bool tc_is_batched<tc_windows_operand<Operand, Rank>> = tc_is_batched<Operand>;
+template <class Operand, int Rank, int Parts>
+constexpr bool tc_is_batched<tc_windows_operand<Operand, Rank, Parts>> = tc_is_batched<Operand>;
 
 /// What product `batch` multiplies, as threads read it.
 template <class Operand> TC_FN Operand tc_operand_of(const Operand &operand, int batch) {
