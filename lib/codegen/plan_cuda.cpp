@@ -570,7 +570,9 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     // conditions: its text is no longer.
     const auto *through = std::get_if<TileWalk>(&other.walk);
     const bool is_simple = (through && through->group > 1) || (in_parts && &other == &others[*in_parts]);
-    const bool in_runs = !other.neighbours.empty() && vector_of(plan.walk) == 1;
+    const bool in_runs =
+        !other.neighbours.empty() &&
+        (vector_of(plan.walk) < vector_of(other.walk) || plan.joined.has_value());
     if (is_faster(request, other, plan, in_runs ? kNoSlowerInRuns : is_simple ? 1 : kLeastGain))
       plan = std::move(other);
   }
