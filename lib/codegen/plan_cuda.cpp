@@ -247,15 +247,14 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
          *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
 }
 
-/// Many elements divided by one number: its reciprocal once, then three instructions an element
-/// instead of ten. So of an element's numbers (those of a short row, written out) that are divided
-/// by one of them, and of a run's by what is the same for all of it. Powers of two are multiplied
-/// with (exact_factor).
+} // namespace
+
 void choose_divisions(KernelPlan &plan) {
   plan.divides_by_row.assign(plan.graph.values.size(), false);
   const bool has_row = !std::holds_alternative<WindowWalk>(plan.walk); // that is the thread's
   const auto *flat = std::get_if<FlatWalk>(&plan.walk);
-  const bool has_runs = flat != nullptr && flat->vector > 1;
+  const bool has_runs = (flat != nullptr || std::holds_alternative<ProductWalk>(plan.walk)) &&
+                        vector_of(plan.walk) > 1;
   std::map<ValueId, int> divided; // by a thread's own number, how many
   if (flat != nullptr)
     for (const Value &value : plan.graph.values)
@@ -276,8 +275,6 @@ void choose_divisions(KernelPlan &plan) {
         steady && divisor.dtype != DType::f64 && tensor::is_floating(divisor.dtype);
   }
 }
-
-} // namespace
 
 namespace {
 

@@ -132,6 +132,11 @@ std::string threads_text(const RowWalk &walk);
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
 /// A kernel's plan with one path, of the kind that its loops and accesses ask for.
 KernelPlan make_plan(const Request &request);
+/// Many elements divided by one number: its reciprocal once, then three instructions an element
+/// instead of ten. So of an element's numbers (those of a short row, written out) that are divided
+/// by one of them, and of a run's by what is the same for all of it. Powers of two are multiplied
+/// with (exact_factor).
+void choose_divisions(KernelPlan &plan);
 /// What follows from a plan's walk, before it is printed: counts in 64 bits, divisions, functions.
 void finish_plan(const Request &request, KernelPlan &plan);
 /// One walk over a row gives all that is asked for.

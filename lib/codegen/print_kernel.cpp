@@ -78,18 +78,38 @@ public:
   std::string print_run(RunUse use, std::vector<AheadLoad> *ahead, Expr varies_with) {
     depth_ = 2;
     const PhasePlan &phase = plan_.phases.front();
-    for (const ValueId id : phase.row_values)
+    for (const ValueId id : phase.row_values) {
       define(id);
+      define_inverse(id);
+    }
     const ValueId copied = use == RunUse::copied ? copied_load(plan_) : ir::kNone;
+    const auto comes_ahead = [&](ValueId id) {
+      return ahead != nullptr && graph_[id].op == Op::load && id != plan_.result &&
+             symbolic::depends_on(graph_[id].index, varies_with) && loads_early(id) &&
+             (vectors_.count(id) != 0 || graph_[id].args.empty());
+    };
+    // Numbers of a row, too, as far as what is held (tc_product_fetches) has room for them.
+    constexpr size_t kMostHeld = 32, kNumber = 8;
+    size_t held = 0;
     for (const ValueId id : phase.run_values)
-      if (ahead != nullptr && vectors_.count(id) != 0 && id != plan_.result &&
-          symbolic::depends_on(graph_[id].index, varies_with) && loads_early(id)) {
-        ahead->push_back({vector_type(id), vector_name(id), run_load(vector_load(id), id)});
-        line("const " + vector_type(id) + " " + vector_name(id) + " = ahead." + vector_name(id) +
-             ";");
+      if (comes_ahead(id) && vectors_.count(id) != 0)
+        held += static_cast<size_t>(width_of(id)) *
+                tensor::size_in_bytes(module_.buffer(graph_[id].buffer).dtype);
+    for (const ValueId id : phase.run_values) {
+      const bool is_vector = vectors_.count(id) != 0,
+                 early = comes_ahead(id) && (is_vector || held + kNumber <= kMostHeld);
+      if (early) {
+        const std::string type = is_vector ? vector_type(id)
+                                           : std::string(value_type(graph_[id].dtype)),
+                          name = is_vector ? vector_name(id) : "t" + std::to_string(numbers_[id]);
+        ahead->push_back({type, name, is_vector ? run_load(vector_load(id), id) : computation(id)});
+        line("const " + type + " " + name + " = ahead." + name + ";");
+        held += is_vector ? 0 : kNumber;
       } else if (copied == ir::kNone || id != copied) {
         define(id);
       }
+      define_inverse(id);
+    }
     if (copied != ir::kNone) {
       const Value &load = graph_[copied];
       line("return " + (load.guard == ir::kNone ? "" : KernelText::use(load.guard) + " ? ") +

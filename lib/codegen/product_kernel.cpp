@@ -3,6 +3,7 @@
 #include "codegen/expression.h"
 #include "codegen/matrix_loops.h"
 #include "codegen/operand_text.h"
+#include "codegen/plan_steps.h"
 #include "codegen/product_results.h"
 #include "codegen/window_map.h"
 #include "scheduler/cost.h"
@@ -178,6 +179,7 @@ private:
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = by_threads() ? tc_product_float_threads : tc_product_threads;
+    choose_divisions(plan);
     plan.quick = quick_functions(module_, plan.graph);
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
