@@ -46,7 +46,7 @@ constexpr double kQuotient = 4; // by a number that is known: a product, shifts,
 constexpr double kQuotientOfSymbols = 20,
                  kWideQuotientOfSymbols = 100; // by one that a launch brings
 constexpr double kQuotientByInverse = 6;       // of a position, by a symbol whose inverse it brings
-constexpr double kHeld = 0.75;                  // a load of KernelPlan::neighbours
+constexpr double kHeld = 0.75;                 // a load of KernelPlan::neighbours
 constexpr double kQuick = 2;                   // of KernelPlan::quick
 // Where a run of a tile lies, in memory and in shared memory; of single elements threads stay at
 // their places in a line (12 kernels on an H200).
@@ -268,7 +268,10 @@ private:
     const auto *window = std::get_if<WindowWalk>(&plan_.walk);
     const WindowRun *brought = window ? window->run_of(id) : nullptr;
     const bool is_tile = window && is_tile_store(*window, id); // stores what all of a tile have
-    double bytes = size_of(value) * (near ? vector_ : brought ? brought->vector : is_tile ? window->tile : width);
+    double bytes = size_of(value) * (near      ? vector_
+                                     : brought ? brought->vector
+                                     : is_tile ? window->tile
+                                               : width);
     double apart = 0; // bytes between neighbouring threads
     if (!plan_.tiled.empty() && plan_.tiled[id]) {
       const int run = std::get<TileWalk>(plan_.walk).loaded_run();
@@ -401,8 +404,10 @@ private:
     }
     return again * static_cast<double>(*held) * size_of(value);
   }
-  /// Single elements of which no other load of the kernel finds the sectors in the first-level
-  /// cache: channels that lie beside each other, each read by other blocks.
+  /// Accesses of which no other load of the kernel finds the sectors in the first-level cache:
+  /// channels, each read by other blocks, which come much later where planes are apart (colours as
+  /// sums of three: 98 us, 53 where a thread has all three). Of several elements along a loop that
+  /// is left open.
   bool is_read_apart(ValueId id) const {
     const Value &value = graph_[id];
     const bool single = value.op == Op::load && value.args.empty() && value.guard == ir::kNone &&
@@ -412,14 +417,15 @@ private:
                         interleaved_with(plan_, id) == 1;
     const auto held =
         single ? module_.buffer(value.buffer).layout.storage_size().as_integer() : std::nullopt;
-    const double of_block = static_cast<double>(plan_.block) * vector_ * size_of(value);
-    const auto is_beside = [&](const Value &other) {
+    constexpr double kFarApart = 1 << 20; // bytes
+    const auto may_help = [&](const Value &other) {
       const auto apart = (other.index - value.index).as_integer();
       return other.op == Op::load && other.buffer == value.buffer && &other != &value &&
-             (!apart || std::fabs(static_cast<double>(*apart)) * size_of(value) < of_block);
+             (plan_.copies > 1 || !apart ||
+              std::fabs(static_cast<double>(*apart)) * size_of(value) < kFarApart);
     };
     return held && static_cast<double>(*held) * size_of(value) > kFirstLevel &&
-           std::none_of(graph_.values.begin(), graph_.values.end(), is_beside);
+           std::none_of(graph_.values.begin(), graph_.values.end(), may_help);
   }
   /// Of neighbouring columns that a warp has, those of one piece of memory, in runs, where the last
   /// row loop is shorter than that; 0 where it is not.

@@ -176,8 +176,8 @@ std::vector<bool> fed_values(const KernelGraph &graph);
 /// (graph::SymbolRange::hint). Nothing where one of them has none.
 std::optional<int64_t> likely(const ir::Module &module, Expr size);
 
-/// The number that a floating value's dividend may be multiplied with, the same bits: the reciprocal of
-/// a divisor that is a power of two. Nothing where `value` is no such division.
+/// The number that a floating value's dividend may be multiplied with, the same bits: the
+/// reciprocal of a divisor that is a power of two. Nothing where `value` is no such division.
 std::optional<double> exact_factor(const KernelGraph &graph, const Value &value);
 
 /// Whether tuples are scanned by functions of their own.

@@ -434,6 +434,10 @@ protected:
         return "tc_tanh_plus_1(" + use(graph_[tangent].args[0]) + ")";
       if (is_quick(id) && value.op == ir::Op::sigmoid)
         return "tc_quick_sigmoid(" + use(value.args[0]) + ")";
+      if (is_quick(id) && value.op == ir::Op::tanh)
+        return "tc_near_tanh(" + use(value.args[0]) + ")";
+      if (is_quick(id) && value.op == ir::Op::log1p)
+        return "tc_quick_log1p(" + use(value.args[0]) + ")";
       if (is_quick(id) && value.op == ir::Op::exp)
         return "tc_quick_exp(" + use(value.args[0]) + ")";
       if (const std::optional<double> factor = exact_factor(graph_, value))
@@ -454,11 +458,19 @@ protected:
     }
     }
   }
+  /// A quick hyperbolic tangent is this, or for results of 16 bits (nothing is added to it).
+  bool is_tangent_beside_one(ValueId id) const {
+    return graph_[id].op == ir::Op::tanh && is_quick(id) &&
+           std::any_of(graph_.values.begin(), graph_.values.end(), [&](const Value &user) {
+             return user.op == ir::Op::add &&
+                    std::find(user.args.begin(), user.args.end(), id) != user.args.end();
+           });
+  }
   /// The hyperbolic tangent that a value adds 1 to, if that is all that becomes of it.
   ValueId tangent_beside_one(ValueId id) const {
     if (graph_[id].op == ir::Op::add)
       for (const ValueId arg : graph_[id].args)
-        if (graph_[arg].op == ir::Op::tanh && is_quick(arg))
+        if (is_tangent_beside_one(arg))
           return arg;
     return ir::kNone;
   }
@@ -550,7 +562,7 @@ protected:
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id) ||
         (value.op == ir::Op::index_expr && !used_[id]) || // of conditions that were decided
-        (value.op == ir::Op::tanh && is_quick(id)))       // said where 1 is added to it
+        is_tangent_beside_one(id))                        // said where 1 is added to it
       return;
     if (value.combine) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);

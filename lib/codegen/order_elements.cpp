@@ -134,9 +134,10 @@ std::optional<size_t> divide_into_parts(KernelGraph &graph, int64_t most) {
           length = std::gcd(length, at);
       }
     }
-    if (!size || length < 2 || length == *size || *size / length > most)
+    if (!size || length == *size || *size / length > most)
       continue;
-    divide(graph, i, length);
+    if (length > 1) // else the loop is over parts
+      divide(graph, i, length);
     return i;
   }
   return std::nullopt;

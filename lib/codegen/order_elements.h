@@ -18,7 +18,8 @@ bool divide_element_loops(KernelGraph &graph);
 
 /// Takes the loop over elements apart of which conditions tell parts of one length (tensors of one
 /// size, one behind another: a concatenation), and gives the place of the loop over parts: at most
-/// `most`. Nothing, and nothing done, where there is none.
+/// `most`. A loop over single elements that they tell apart (a stack) is one already. Nothing, and
+/// nothing done, where there is none.
 std::optional<size_t> divide_into_parts(KernelGraph &graph, int64_t most);
 
 /// Takes the loops of a row apart where loads divide them (channels and pixels of a group,

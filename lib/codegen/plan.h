@@ -107,9 +107,10 @@ enum class Reach : uint8_t {
 /// across both: columns() threads take a stretch of columns() * vector elements, a multiple of
 /// `kept`, so that an element of a thread's run is always of the same row; `threads` of them share
 /// the stretches.
-/// Of a tile along the last row loop, a load whose places lie side by side in memory: a thread brings
-/// all places as runs of `vector` elements, the first of which starts `before` elements ahead of the
-/// tile's first place. Runs that do not lie in the buffer are zeros, which nothing takes.
+/// Of a tile along the last row loop, a load whose places lie side by side in memory: a thread
+/// brings all places as runs of `vector` elements, the first of which starts `before` elements
+/// ahead of the tile's first place. Runs that do not lie in the buffer are zeros, which nothing
+/// takes.
 struct WindowRun {
   ValueId load = ir::kNone;
   int vector = 1, before = 0;
@@ -262,6 +263,8 @@ struct KernelPlan {
   /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
   /// in the graph, what they share once.
   int copies = 1;
+  double bytes_shared =
+      0; // of an element's loads, that they have together and no cache at hand holds
   /// Not empty: `beside` groups of threads of a block do what a block of the walk would do each,
   /// until all `turns` blocks of the walk are done.
   std::vector<BlockCopy> block_copies;

@@ -566,11 +566,19 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     // of 8 bytes 138 us where 78 were expected. A thread that has one of each part asks no
     // conditions: its text is no longer.
     const auto *through = std::get_if<TileWalk>(&other.walk);
-    const bool is_simple = (through && through->group > 1) || (in_parts && &other == &others[*in_parts]);
-    const bool in_runs =
-        !other.neighbours.empty() &&
-        (vector_of(plan.walk) < vector_of(other.walk) || plan.joined.has_value());
-    if (is_faster(request, other, plan, in_runs ? kNoSlowerInRuns : is_simple ? 1 : kLeastGain))
+    const bool is_simple =
+        (through && through->group > 1) || (in_parts && &other == &others[*in_parts]);
+    const bool in_runs = !other.neighbours.empty() &&
+                         (vector_of(plan.walk) < vector_of(other.walk) || plan.joined.has_value());
+    // As many elements along another loop, which fetch less (that of the first one is not
+    // estimated).
+    const bool reads_less = other.bytes_shared > plan.bytes_shared && plan.copies > 1 &&
+                            other.copies >= plan.copies &&
+                            vector_of(other.walk) >= vector_of(plan.walk);
+    if (reads_less || is_faster(request, other, plan,
+                                in_runs     ? kNoSlowerInRuns
+                                : is_simple ? 1
+                                            : kLeastGain))
       plan = std::move(other);
   }
 }
@@ -602,7 +610,7 @@ std::optional<KernelPlan> plan_row_parts(const Request &request, const KernelGra
   constexpr size_t kMostValues = 240; // that a thread computes for an element of each
   KernelGraph parts = graph;
   if (request.like || !request.checked.sizes.empty() || parts.element_variables.size() != 1 ||
-      !divide_into_parts(parts, kMostParts))
+      !divide_into_parts(parts, kMostParts) || parts.element_variables.size() != 2)
     return std::nullopt;
   std::optional<Unrolled> unrolled = unroll(parts, 0, kMostValues);
   if (!unrolled)

@@ -25,14 +25,13 @@ std::optional<Expr> start_of(const KernelGraph &graph, const Value &value) {
   if (value.op != Op::load || value.level != Level::element || !value.args.empty() || !step ||
       !step->is_integer(1))
     return std::nullopt;
-  return symbolic::simplify(symbolic::substitute(value.index, {{variable, Expr(0)}}),
-                            graph.ranges);
+  return symbolic::simplify(symbolic::substitute(value.index, {{variable, Expr(0)}}), graph.ranges);
 }
 
 /// Loads of one buffer whose starts are numbers apart.
 struct Group {
   BufferId buffer = ir::kNone;
-  Expr start = 0; // of its first member
+  Expr start = 0;                                   // of its first member
   std::vector<std::pair<ValueId, int64_t>> members; // how far from there
 };
 
@@ -41,8 +40,7 @@ std::vector<Group> groups_of(const KernelPlan &plan, int64_t vector) {
   std::vector<Group> result;
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
-    const auto start =
-        plan.access[id] == Access::constant ? std::nullopt : start_of(graph, value);
+    const auto start = plan.access[id] == Access::constant ? std::nullopt : start_of(graph, value);
     if (!start)
       continue;
     const auto apart = [&](const Group &group) {
@@ -81,7 +79,8 @@ Neighbours runs_of(const ir::Module &module, const KernelGraph &graph, const Gro
     if (!symbolic::known_multiple_of(start - Expr(before), vector, graph.ranges))
       continue;
     result.first = start - Expr(before);
-    result.runs = static_cast<int>((before + last->second - first->second + 2 * vector - 1) / vector);
+    result.runs =
+        static_cast<int>((before + last->second - first->second + 2 * vector - 1) / vector);
     for (const auto &[id, far] : group.members)
       result.members.push_back({id, static_cast<int>(before + far - first->second)});
     break;

@@ -435,17 +435,21 @@ bool repeats(const KernelGraph &graph, Expr variable) {
 }
 
 /// Bytes of an element's loads that are the same along a loop, of what a first-level cache does not
-/// hold.
+/// hold; 0 if they are not most of what it loads. Not of loads under conditions, as windows are.
 double repeated_bytes(const ir::Module &module, const KernelGraph &graph, Expr variable) {
-  double bytes = 0;
+  double bytes = 0, all = 0;
   for (const Value &value : graph.values) {
-    if (value.op != Op::load || symbolic::depends_on(value.index, variable))
+    if (value.op != Op::load)
       continue;
     const auto size = static_cast<double>(bytes_of(module, value));
     const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
-    bytes += !held || static_cast<double>(*held) * size > kFirstLevelCache ? size : 0;
+    const bool is_large = !held || static_cast<double>(*held) * size > kFirstLevelCache;
+    all += size;
+    bytes += is_large && value.guard == ir::kNone && !symbolic::depends_on(value.index, variable)
+                 ? size
+                 : 0;
   }
-  return bytes;
+  return 2 * bytes > all ? bytes : 0;
 }
 
 } // namespace
@@ -497,6 +501,7 @@ bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
   fresh.graph = std::move(unrolled->graph);
   remove_dead_values(fresh.graph); // of parts that an element is not in
   fresh.copies = static_cast<int>(shared.copies);
+  fresh.bytes_shared = std::get<1>(most);
   assign_phases(fresh.graph);
   FlatWalk walk;
   walk.vector = choose_vector(module, fresh);

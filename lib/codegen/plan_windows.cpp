@@ -290,8 +290,8 @@ private:
     }
     return result;
   }
-  /// The longest runs of 16 bytes and fewer that hold the element at `first`, and start at multiples
-  /// of their length.
+  /// The longest runs of 16 bytes and fewer that hold the element at `first`, and start at
+  /// multiples of their length.
   WindowRun run_from(Expr first, const ir::Buffer &buffer) const {
     constexpr int kBytes = 16;
     const symbolic::Ranges &ranges = plan_.graph.ranges;
@@ -354,8 +354,10 @@ private:
           tap + own == 0 && static_cast<double>(threads(walk.vector, 1)) >= busy;
       const double idle = waits ? std::max(1.0, std::pow(busy / all, kHurts)) : 1;
       const double cost =
-          std::max((window * walk.places() - loaded + tap * walk.taps + (own + 1) * walk.taps * tile) / tile,
-                   last ? waves_of(walk) * kWaveCost : 0) *
+          std::max(
+              (window * walk.places() - loaded + tap * walk.taps + (own + 1) * walk.taps * tile) /
+                  tile,
+              last ? waves_of(walk) * kWaveCost : 0) *
           done * idle * (tile > kEasyTile && few && walk.vector == 1 ? kLargeTileCost : 1);
       if (cost >= least * 0.99)
         continue;
@@ -501,7 +503,8 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
         walk.tile_stores.push_back(id);
   wanted.description =
       tile_text(wanted.graph, walk) + ", " + access_text(module, wanted, walk.vector) +
-      (walk.runs.empty() ? "" : ", which are brought in runs of " + std::to_string(walk.runs[0].vector));
+      (walk.runs.empty() ? ""
+                         : ", which are brought in runs of " + std::to_string(walk.runs[0].vector));
   wanted.walk = std::move(walk);
   plan = std::move(wanted);
   return true;

@@ -445,7 +445,8 @@ private:
     close();
     for (const Neighbour &each : neighbours.members) {
       const std::string place = each.at > 0 ? "(j + " + std::to_string(each.at) + ")" : "j";
-      held_[each.load] = name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
+      held_[each.load] =
+          name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
     }
   }
   void print_elements(const PhasePlan &phase) {

@@ -690,10 +690,10 @@ private:
         return ", {" + result + "}";
       };
       made = "  const tc_windows_operand<" + type + ", " + std::to_string(windows_->kernel.size()) +
-             (windows_->parts > 1 ? ", " + std::to_string(windows_->parts) : "") + "> left = {" + values + ", &" + kMapNames[0] + ", " +
-             std::to_string(windows_->channels) + list(windows_->positions) +
-             list(windows_->kernel) + list(windows_->stride) + list(windows_->padding) +
-             list(windows_->dilation) + "};\n";
+             (windows_->parts > 1 ? ", " + std::to_string(windows_->parts) : "") + "> left = {" +
+             values + ", &" + kMapNames[0] + ", " + std::to_string(windows_->channels) +
+             list(windows_->positions) + list(windows_->kernel) + list(windows_->stride) +
+             list(windows_->padding) + list(windows_->dilation) + "};\n";
     }
     return text;
   }

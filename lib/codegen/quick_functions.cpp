@@ -15,17 +15,35 @@ bool is_computed_in_f32(const Value &value) {
   return value.dtype == DType::f32 || tensor::is_reduced_float(value.dtype);
 }
 
-/// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is.
+/// Operations whose result is as near to the right one, by its size, as their operands are.
+bool keeps_nearness(Op op) {
+  switch (op) {
+  case Op::mul:
+  case Op::truediv:
+  case Op::where:
+  case Op::neg:
+  case Op::abs:
+  case Op::relu:
+  case Op::tanh:
+  case Op::maximum:
+  case Op::minimum:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is, or chosen.
 std::vector<bool> narrowed_values(const ir::Module &module, const KernelGraph &graph) {
   std::vector<bool> narrowed(graph.values.size(), true), used(graph.values.size(), false);
   for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
     const Value &value = graph[id];
     const bool stores = value.op == Op::store || value.op == Op::store_reduction;
-    const bool keeps =
-        stores ? tensor::is_reduced_float(module.buffer(value.buffer).dtype) &&
-                     value.mode == ir::StoreMode::plain
-               : (value.op == Op::to_dtype && tensor::is_reduced_float(value.dtype)) ||
-                     ((value.op == Op::mul || value.op == Op::truediv) && used[id] && narrowed[id]);
+    const bool keeps = stores
+                           ? tensor::is_reduced_float(module.buffer(value.buffer).dtype) &&
+                                 value.mode == ir::StoreMode::plain
+                           : (value.op == Op::to_dtype && tensor::is_reduced_float(value.dtype)) ||
+                                 (keeps_nearness(value.op) && used[id] && narrowed[id]);
     for (const ValueId arg : value.args) {
       used[arg] = true;
       narrowed[arg] = narrowed[arg] && keeps;
@@ -73,10 +91,10 @@ std::vector<bool> quick_functions(const ir::Module &module, const KernelGraph &g
     const Value &value = graph[id];
     if (!is_computed_in_f32(value))
       continue;
+    const bool is_near = value.op == Op::sigmoid || value.op == Op::log1p || value.op == Op::tanh;
+    quick[id] = is_near && narrowed[id];
     if (value.op == Op::erf || value.op == Op::tanh)
-      quick[id] = is_beside_one(graph, id);
-    if (value.op == Op::sigmoid)
-      quick[id] = narrowed[id];
+      quick[id] = quick[id] || is_beside_one(graph, id);
   }
   return quick;
 }
@@ -101,6 +119,15 @@ void choose_quick(const ir::Module &module, KernelPlan &plan) {
              : stores                 ? tensor::is_reduced_float(module.buffer(user.buffer).dtype)
                       : (user.op == Op::mul || user.op == Op::truediv) && narrowed[place];
     };
+    const auto is_of_log = [&](const Value &user) { // of softplus
+      const bool uses = std::find(user.args.begin(), user.args.end(), id) != user.args.end();
+      const auto place = static_cast<size_t>(&user - graph.values.data());
+      return !uses || (user.op == Op::log1p && plan.quick[place]);
+    };
+    if (std::all_of(graph.values.begin(), graph.values.end(), is_of_log)) {
+      plan.quick[id] = true;
+      continue;
+    }
     plan.quick[id] = distance.op == Op::sub && follows_maximum(graph, distance.args[1]) &&
                      std::all_of(graph.values.begin(), graph.values.end(), suffices);
   }

@@ -499,7 +499,8 @@ private:
          size_text(buffer.layout.storage_size()) + ", " +
          parameters_.name_of(module_.storage_of(value.buffer)) + " + at);");
     close();
-    const std::string place = run.before > 0 ? "(" + tap + " + " + std::to_string(run.before) + ")" : tap;
+    const std::string place =
+        run.before > 0 ? "(" + tap + " + " + std::to_string(run.before) + ")" : tap;
     held_[run.load] = name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
   }
   void each_place(const std::vector<ValueId> &values) {

@@ -347,9 +347,8 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
   const CUresult result =
       shape.windows > 0
           ? encode_windows(&made, type, rank, start, sizes, strides, shape.lower, shape.upper,
-                           box[0], box[1], steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                           swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+                           box[0], box[1], steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
           : encode_tiled(&made, type, rank, start, sizes, strides, box, steps,
                          CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -15,7 +15,7 @@ struct Case {
   std::vector<testing::MadeInput> inputs;
   json calls;
   std::vector<std::string> outputs;
-  std::string plan; // a part of some kernel's
+  std::string plan;                             // a part of some kernel's
   std::string arch = "sm_90:multiprocessors=1"; // whose plans for so few elements are large ones'
 };
 
@@ -68,14 +68,13 @@ std::vector<Case> cases() {
                     kRuns});
   for (const char *dtype : {"float32", "float16"}) {
     const std::string of = std::string(", ") + dtype;
-    result.push_back({"largest of 3 x 3" + of,
-                      {{"x", dtype, {4, 6, 64, 64}}},
-                      {{"m",
-                        "aten.max_pool2d_with_indices.default",
-                        {"$x", {3, 3}, {1, 1}, {1, 1}}},
-                       {"y", "operator.getitem", {"$m", 0}}},
-                      {"y"},
-                      kWindows});
+    result.push_back(
+        {"largest of 3 x 3" + of,
+         {{"x", dtype, {4, 6, 64, 64}}},
+         {{"m", "aten.max_pool2d_with_indices.default", {"$x", {3, 3}, {1, 1}, {1, 1}}},
+          {"y", "operator.getitem", {"$m", 0}}},
+         {"y"},
+         kWindows});
     result.push_back({"means of 5 x 5" + of,
                       {{"x", dtype, {4, 8, 64, 64}}},
                       pooled("aten.avg_pool2d.default", {"$x", {5, 5}, {1, 1}, {2, 2}}),
@@ -86,13 +85,12 @@ std::vector<Case> cases() {
                       depthwise(1, 3, 8),
                       {"y"},
                       kWindows});
-    result.push_back({"31 of a channel" + of,
-                      {{"x", dtype, {4, 8, 256}}, {"w", dtype, {8, 1, 31}}},
-                      {{"y",
-                        "aten.convolution.default",
-                        {"$x", "$w", nullptr, {1}, {15}, {1}, false, {0}, 8}}},
-                      {"y"},
-                      kWindows});
+    result.push_back(
+        {"31 of a channel" + of,
+         {{"x", dtype, {4, 8, 256}}, {"w", dtype, {8, 1, 31}}},
+         {{"y", "aten.convolution.default", {"$x", "$w", nullptr, {1}, {15}, {1}, false, {0}, 8}}},
+         {"y"},
+         kWindows});
     result.push_back({"halves turned" + of,
                       {{"x", dtype, {300, 128}}, {"c", dtype, {128}}},
                       {{"q", "aten.mul.Tensor", {"$x", "$x"}},
@@ -194,6 +192,24 @@ TEST_CASE("what follows a reduction is stored side by side by its kernel on the 
 TEST_CASE("what follows a reduction is stored side by side by its kernel on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_stacked(ways);
+}
+
+TEST_CASE("functions of 16 bits are as near as those show on the GPU", "[gpu]") {
+  const auto ways = testing::gpu_ways();
+  for (const char *dtype : {"float16", "bfloat16"})
+    for (const double most : {0.01, 1.0, 30.0})
+      if (!ways.empty()) {
+        const testing::MadeGraph graph{"functions",
+                                       {{"x", dtype, {5000}, -most, most}},
+                                       json{{"s", "aten.softplus.default", {"$x"}},
+                                            {"t", "aten.tanh.default", {"$x"}},
+                                            {"a", "aten.abs.default", {"$x"}},
+                                            {"l", "aten.log1p.default", {"$a"}},
+                                            {"m", "aten.mish.default", {"$x"}}},
+                                       {"s", "t", "l", "m"},
+                                       {}};
+        testing::check_made(graph, testing::compile_made(graph, false), 0, ways);
+      }
 }
 
 TEST_CASE("quotients by powers of two are products") {

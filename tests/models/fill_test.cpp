@@ -27,8 +27,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"gpt2_train", "the targets of the loss are looked up by one block"},
       {"mlp_train", "the targets of the loss are looked up by one block"},
-      {"pools",
-       "windows of stride 2 of 16-bit floats are read one by one, bytes once for two pools"},
       {"resnet_train", "a maximum's windows and, backward, nine taps of each element are asked"},
       {"short_rows", "what eight threads do for a row of 17 besides its elements (measured: 46%)"},
   };

@@ -288,7 +288,7 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
                                               term, full);
         else if constexpr (tc_is_mapped<Right>)
           tc_operand_bulk<T, Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
-                                         term, full);
+                                            term, full);
         if constexpr (tc_is_mapped<Left>)
           tc_operand_bulk<T, Tile::rows>(left, stage, matrix, first_row, term, full);
       }
@@ -384,7 +384,8 @@ TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
   for (int m = 0; m < M; ++m)
     tc_multiply_group<DeepLeft ? 0 : 1, DeepRight ? 0 : 1>(
         T{}, sums[m],
-        tc_wgmma_further(left, m * (tc_product_block / Parts) + (DeepLeft ? place(k * 32) : k * 2048u)),
+        tc_wgmma_further(left,
+                         m * (tc_product_block / Parts) + (DeepLeft ? place(k * 32) : k * 2048u)),
         tc_wgmma_further(right, k * (DeepRight ? 32u : 2048u)), first && k == 0 ? 0 : 1);
   tc_wgmma_end_group();
 }

@@ -106,8 +106,8 @@ template <class Operand> constexpr bool tc_is_batched<tc_batched_operand<Operand
 template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
 /// A deep operand whose rows are the positions of windows and whose terms are their taps, each of
 /// `channels` terms, whole lines of shared memory: bulk copies bring a tap of a tile's positions.
-/// Dimensions from the innermost one on. `Operand` is what reads it without. `Parts`: of a line, each
-/// of one tap's channels; a tile's rows of one, then of the next one.
+/// Dimensions from the innermost one on. `Operand` is what reads it without. `Parts`: of a line,
+/// each of one tap's channels; a tile's rows of one, then of the next one.
 template <class Operand, int Rank, int Parts = 1> struct tc_windows_operand : Operand {
   static constexpr int rank = Rank, parts = Parts;
   const tc_tensor_map *map;
