@@ -105,6 +105,16 @@ std::vector<Case> cases() {
                       {"y"},
                       kParts});
   }
+  for (const int64_t channels : {32, 96}) // one half, and three, of a line of shared memory
+    result.push_back(
+        {"windows of " + std::to_string(channels) + " channels",
+         {{"x", "float16", {2, channels, 20, 22}}, {"w", "float16", {32, channels, 3, 3}}},
+         {{"y",
+           "aten.convolution.default",
+           {"$x", "$w", nullptr, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1}}},
+         {"y"},
+         "windows brought tap by tap",
+         "sm_90"});
   result.push_back({"a tensor, its sine and its cosine",
                     {{"x", "float32", {300, 64}}},
                     {{"s", "aten.sin.default", {"$x"}},
