@@ -157,4 +157,12 @@ Access access_of(Expr index, Expr variable, int64_t width, int64_t alignment,
   return Access::element;
 }
 
+std::optional<int> behind_run(Expr start, int width, Expr held, const symbolic::Ranges &ranges) {
+  if (symbolic::known_multiple_of(held, width, ranges))
+    for (int before = 0; before < width; ++before)
+      if (symbolic::known_multiple_of(start - Expr(before), width, ranges))
+        return before;
+  return std::nullopt;
+}
+
 } // namespace tsc::codegen

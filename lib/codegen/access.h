@@ -4,6 +4,7 @@
 #include "symbolic/expr.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tsc::codegen {
@@ -31,5 +32,9 @@ bool is_multiple(Expr e, int64_t divisor, const symbolic::Ranges &ranges,
 /// Exact where it says vector or constant; `element` may be pessimistic.
 Access access_of(Expr index, Expr variable, int64_t width, int64_t alignment,
                  const Divisibility &checked);
+
+/// How many elements `start` lies behind a multiple of `width`, where that is known, and runs of
+/// `width` from multiples on lie whole in a buffer of `held` elements or outside of it.
+std::optional<int> behind_run(Expr start, int width, Expr held, const symbolic::Ranges &ranges);
 
 } // namespace tsc::codegen

@@ -267,7 +267,7 @@ private:
     const double width = is_vector ? vector_ * interleaved_with(plan_, id) : 1;
     const auto *window = std::get_if<WindowWalk>(&plan_.walk);
     const WindowRun *brought = window ? window->run_of(id) : nullptr;
-    const bool is_tile = window && is_tile_store(*window, id); // stores what all of a tile have
+    const bool is_tile = window && window->stores_tile(id); // stores what all of a tile have
     double bytes = size_of(value) * (near      ? vector_
                                      : brought ? brought->vector
                                      : is_tile ? window->tile
@@ -663,10 +663,6 @@ private:
   }
 
   /// See WindowText: what reaches how far stands in which loop.
-  static bool is_tile_store(const WindowWalk &walk, ValueId id) {
-    return std::find(walk.tile_stores.begin(), walk.tile_stores.end(), id) !=
-           walk.tile_stores.end();
-  }
   void count_windows(const WindowWalk &walk) {
     const bool tiled = walk.tile > 1;
     const double threads = rows_ / vector_ / walk.tile;
@@ -676,7 +672,7 @@ private:
       const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
       const double each = once ? 1 : vector_;
       if (!fed[id] && graph_[id].op != Op::reduction) { // of what is left of a row
-        count(id, threads * (is_tile_store(walk, id) ? 1 : walk.tile * each));
+        count(id, threads * (walk.stores_tile(id) ? 1 : walk.tile * each));
         continue;
       }
       double times = outer;

@@ -68,7 +68,7 @@ protected:
   bool run_declared_ = false; // one run a thread: its coordinates are there
   bool notes_later_ = false;  // a thread has several elements
   std::map<ValueId, std::string> noted_later_; // indices whose failures a variable has
-  std::map<ValueId, std::string> held_; // WindowWalk: loads that runs in registers hold, by place
+  std::map<ValueId, std::string> held_;        // loads that runs in registers hold, by place
   std::string place_ = "0"; // WindowWalk: where in the window, and which row of the tile
   std::string tile_row_ = "0";
 

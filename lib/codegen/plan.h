@@ -136,6 +136,9 @@ struct WindowWalk {
     const auto found = std::find_if(runs.begin(), runs.end(), is_of);
     return found == runs.end() ? nullptr : &*found;
   }
+  bool stores_tile(ValueId store) const {
+    return std::find(tile_stores.begin(), tile_stores.end(), store) != tile_stores.end();
+  }
   int columns() const { return block / threads; }
   /// Of the last element loop, steps that a stretch takes.
   int turns() const { return kept > 0 ? columns() * vector / kept : 1; }
@@ -263,8 +266,8 @@ struct KernelPlan {
   /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
   /// in the graph, what they share once.
   int copies = 1;
-  double bytes_shared =
-      0; // of an element's loads, that they have together and no cache at hand holds
+  /// Of an element's loads, bytes that they have together and the first-level cache does not hold.
+  double bytes_shared = 0;
   /// Not empty: `beside` groups of threads of a block do what a block of the walk would do each,
   /// until all `turns` blocks of the walk are done.
   std::vector<BlockCopy> block_copies;

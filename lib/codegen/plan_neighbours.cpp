@@ -72,19 +72,15 @@ Neighbours runs_of(const ir::Module &module, const KernelGraph &graph, const Gro
       std::minmax_element(group.members.begin(), group.members.end(), by_place);
   const Expr start = group.start + Expr(first->second);
   Neighbours result;
-  if (!symbolic::known_multiple_of(module.buffer(group.buffer).layout.storage_size(), vector,
-                                   graph.ranges))
+  const auto before = behind_run(start, static_cast<int>(vector),
+                                 module.buffer(group.buffer).layout.storage_size(), graph.ranges);
+  if (!before)
     return result;
-  for (int64_t before = 0; before < vector; ++before) {
-    if (!symbolic::known_multiple_of(start - Expr(before), vector, graph.ranges))
-      continue;
-    result.first = start - Expr(before);
-    result.runs =
-        static_cast<int>((before + last->second - first->second + 2 * vector - 1) / vector);
-    for (const auto &[id, far] : group.members)
-      result.members.push_back({id, static_cast<int>(before + far - first->second)});
-    break;
-  }
+  const int64_t span = *before + last->second - first->second + vector;
+  result.first = start - Expr(*before);
+  result.runs = static_cast<int>((span + vector - 1) / vector);
+  for (const auto &[id, far] : group.members)
+    result.members.push_back({id, static_cast<int>(*before + far - first->second)});
   return result;
 }
 

@@ -297,10 +297,8 @@ private:
     const symbolic::Ranges &ranges = plan_.graph.ranges;
     for (int vector = kBytes / static_cast<int>(tensor::size_in_bytes(buffer.dtype)); vector > 1;
          vector /= 2)
-      for (int before = 0; before < vector; ++before)
-        if (symbolic::known_multiple_of(first - Expr(before), vector, ranges) &&
-            symbolic::known_multiple_of(buffer.layout.storage_size(), vector, ranges))
-          return {ir::kNone, vector, before};
+      if (const auto before = behind_run(first, vector, buffer.layout.storage_size(), ranges))
+        return {ir::kNone, vector, *before};
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include "codegen/walk_text.h"
 #include "codegen/window_text.h"
 #include "support/diagnostic.h"
+#include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 #include <limits>
@@ -88,8 +89,8 @@ public:
              symbolic::depends_on(graph_[id].index, varies_with) && loads_early(id) &&
              (vectors_.count(id) != 0 || graph_[id].args.empty());
     };
-    // Numbers of a row, too, as far as what is held (tc_product_fetches) has room for them.
-    constexpr size_t kMostHeld = 32, kNumber = 8;
+    // Numbers of a row, too, as far as what is held has room for them.
+    constexpr size_t kNumber = 8;
     size_t held = 0;
     for (const ValueId id : phase.run_values)
       if (comes_ahead(id) && vectors_.count(id) != 0)
@@ -97,7 +98,7 @@ public:
                 tensor::size_in_bytes(module_.buffer(graph_[id].buffer).dtype);
     for (const ValueId id : phase.run_values) {
       const bool is_vector = vectors_.count(id) != 0,
-                 early = comes_ahead(id) && (is_vector || held + kNumber <= kMostHeld);
+                 early = comes_ahead(id) && (is_vector || held + kNumber <= tc_product_ahead_bytes);
       if (early) {
         const std::string type = is_vector ? vector_type(id)
                                            : std::string(value_type(graph_[id].dtype)),
@@ -430,24 +431,11 @@ private:
   }
   /// Loads the runs of which neighbours' elements are taken.
   void bring(const Neighbours &neighbours) {
-    const ValueId first = neighbours.members.front().load;
-    const ir::Buffer &buffer = module_.buffer(graph_[first].buffer);
-    const std::string name = "n" + std::to_string(first), vector = std::to_string(vector_);
-    line("tc_vec<" + std::string(storage_type(buffer.dtype)) + ", " + vector + "> " + name + "[" +
-         std::to_string(neighbours.runs) + "];");
-    line("TC_UNROLL");
-    open("for (int q = 0; q < " + std::to_string(neighbours.runs) + "; ++q)");
-    line("const " + index_ + " at = " +
-         index_text(neighbours.first + graph_.element_variables.back()) + " + q * " + vector + ";");
-    line(name + "[q] = tc_load_vec_where<" + vector + ">(at >= 0 && at < " +
-         size_text(buffer.layout.storage_size()) + ", " +
-         parameters_.name_of(module_.storage_of(graph_[first].buffer)) + " + at);");
-    close();
-    for (const Neighbour &each : neighbours.members) {
-      const std::string place = each.at > 0 ? "(j + " + std::to_string(each.at) + ")" : "j";
-      held_[each.load] =
-          name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
-    }
+    const std::string name =
+        bring_runs(graph_[neighbours.members.front().load], vector_, neighbours.runs,
+                   neighbours.first + graph_.element_variables.back(), {});
+    for (const Neighbour &each : neighbours.members)
+      held_[each.load] = element_of_runs(name, "j", each.at, vector_);
   }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)

@@ -14,6 +14,32 @@ std::string WalkText::as_index(const std::string &text) const {
   return "static_cast<" + index_ + ">(" + text + ")";
 }
 
+std::string WalkText::bring_runs(const Value &load, int vector, int count, Expr first,
+                                 const std::vector<std::string> &places) {
+  const ir::Buffer &buffer = module_.buffer(load.buffer);
+  const std::string width = std::to_string(vector),
+                    name = "n" + std::to_string(&load - graph_.values.data());
+  line("tc_vec<" + std::string(storage_type(buffer.dtype)) + ", " + width + "> " + name + "[" +
+       std::to_string(count) + "];");
+  line("TC_UNROLL");
+  open("for (int q = 0; q < " + std::to_string(count) + "; ++q)");
+  for (const std::string &place : places)
+    line(place);
+  line("const " + index_ + " at = " + index_text(first) + " + q * " + width + ";");
+  line(name + "[q] = tc_load_vec_where<" + width + ">(at >= 0 && at < " +
+       size_text(buffer.layout.storage_size()) + ", " +
+       parameters_.name_of(module_.storage_of(load.buffer)) + " + at);");
+  close();
+  return name;
+}
+
+std::string WalkText::element_of_runs(const std::string &runs, const std::string &place, int before,
+                                      int vector) {
+  const std::string at = before > 0 ? "(" + place + " + " + std::to_string(before) + ")" : place,
+                    width = std::to_string(vector);
+  return runs + "[" + at + " / " + width + "].at[" + at + " % " + width + "]";
+}
+
 void WalkText::decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
                          const std::string &flat, const std::vector<bool> &used) {
   if (decompose_by_inverses(variables, sizes, flat, used))

@@ -46,6 +46,14 @@ protected:
   std::string divisor(Expr e) const;
   /// Which row, column or tile is the thread's; and the declaration of shared memory.
   void coordinates();
+  /// Loads `count` whole runs of `vector` elements of `load`'s buffer from `first` on, a multiple
+  /// of a run; those outside of the buffer are zeros. `places`: statements that say what `first`
+  /// mentions. Their array's name.
+  std::string bring_runs(const Value &load, int vector, int count, Expr first,
+                         const std::vector<std::string> &places);
+  /// Of such runs the element `before` elements behind element `place`.
+  static std::string element_of_runs(const std::string &runs, const std::string &place, int before,
+                                     int vector);
   /// Whether it needs shared memory: tiles, and what warps of a block tell each other.
   bool has_shared() const;
   void column_parts();

@@ -50,10 +50,6 @@ private:
   const WindowWalk &walk_;
 
   bool is_tiled() const { return walk_.tile > 1; }
-  bool is_tile_store(ValueId id) const {
-    return std::find(walk_.tile_stores.begin(), walk_.tile_stores.end(), id) !=
-           walk_.tile_stores.end();
-  }
   bool shares_rows() const { return walk_.threads > 1; }
   bool in_pieces() const { return walk_.kept > 0; }
   Expr tile_variable() const { return graph_.row_variables[walk_.along]; }
@@ -484,24 +480,12 @@ private:
   /// Loads the runs that hold all places of the window.
   void bring(const WindowRun &run) {
     const Value &value = graph_[run.load];
-    const ir::Buffer &buffer = module_.buffer(value.buffer);
-    const std::string tap = tap_variable().spelling(), vector = std::to_string(run.vector),
-                      name = "w" + std::to_string(run.load),
-                      count = std::to_string(run.count(walk_.places()));
     const Expr first = symbolic::simplify(
         symbolic::substitute(value.index, {{tap_variable(), Expr(0)}}) - Expr(run.before), ranges_);
-    line("tc_vec<" + std::string(storage_type(buffer.dtype)) + ", " + vector + "> " + name + "[" +
-         count + "];");
-    unrolled("q", std::stoi(count));
-    line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() + ";");
-    line("const " + index_ + " at = " + index_text(first) + " + q * " + vector + ";");
-    line(name + "[q] = tc_load_vec_where<" + vector + ">(at >= 0 && at < " +
-         size_text(buffer.layout.storage_size()) + ", " +
-         parameters_.name_of(module_.storage_of(value.buffer)) + " + at);");
-    close();
-    const std::string place =
-        run.before > 0 ? "(" + tap + " + " + std::to_string(run.before) + ")" : tap;
-    held_[run.load] = name + "[" + place + " / " + vector + "].at[" + place + " % " + vector + "]";
+    const std::string name = bring_runs(
+        value, run.vector, run.count(walk_.places()), first,
+        {"const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() + ";"});
+    held_[run.load] = element_of_runs(name, tap_variable().spelling(), run.before, run.vector);
   }
   void each_place(const std::vector<ValueId> &values) {
     const auto once = [&](ValueId id) { return is_once_a_run(id); };
@@ -579,8 +563,8 @@ private:
     finish_reductions(phase);
     define_all(select([&](ValueId id) { return used[id] && (follows[id] || !is_once_a_run(id)); }));
     for (const ValueId id : stores)
-      if (is_vector_store(id) || is_tile_store(id))
-        line(staged_[id] + (is_tile_store(id) ? "[p] = " : "[j] = ") +
+      if (is_vector_store(id) || walk_.stores_tile(id))
+        line(staged_[id] + (walk_.stores_tile(id) ? "[p] = " : "[j] = ") +
              converted(use(graph_[id].args[0]), dtype_of(graph_[id].args[0]), graph_[id].dtype) +
              ";");
       else

@@ -331,13 +331,14 @@ TC_FN float tc_sigmoid(float x) { return tc_reciprocal_1p(tc_exp(-x)); }
 TC_FN float tc_quick_sigmoid(float x) { return tc_reciprocal_1p(tc_quick_exp2(x * -1.44269504f)); }
 TC_FN double tc_sigmoid(double x) { return 1.0 / (1.0 + tc_exp(-x)); }
 
-/// tanh(x), within 2^-17 of itself: for results of 16 bits. 10 instructions for 17 and a branch.
+/// tanh(x), within 2^-17 of itself: for results of 16 bits, without a branch.
 TC_FN float tc_near_tanh(float x) {
   const float square = x * x,
               near = x * tc_fma(square, tc_fma(square, 0.133333333f, -0.333333333f), 1.0f);
   return TC_LIBM(fabsf)(x) < 0.0625f ? near : tc_quick_tanh(x);
 }
-/// log(1 + x), within 2^-17 of itself: for results of 16 bits. 9 instructions for 20.
+/// log(1 + x), within 2^-17 of itself: for results of 16 bits. With a quick exponential 27
+/// instructions fewer an element.
 #ifdef TC_DEVICE
 TC_FN float tc_quick_log1p(float x) {
   const float near =

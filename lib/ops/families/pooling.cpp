@@ -77,7 +77,7 @@ Argument lowest(DType dtype) {
 /// that is written and read); of the largest element's place, which is looked for in a second walk,
 /// measured on an H100: 0.72 a tap of windows that registers hold, 3.5 of others. Where tiles of
 /// results are whole, threads have their windows in runs of 16 bytes: 0.12 a tap of a window of all
-/// dimensions (sums of 7 x 7, H200).
+/// dimensions (depthwise 7 x 7, H200).
 double saved_one_by_one(const Sizes &sizes, const Sizes &positions, const Sizes &kernel,
                         size_t bytes, bool with_places) {
   constexpr double kTap = 0.29, kByte = 0.49, kPlaceTap = 0.72, kFarPlaceTap = 3.5;

@@ -19,6 +19,8 @@ constexpr int tc_product_lines = 1024;        // bytes: eight lines start at mul
 constexpr int tc_product_group_rows = 64;     // that a group of four warps multiplies at once
 constexpr int tc_product_block = 64 * tc_product_line; // bytes of 64 lines, the next 64 after them
 
+constexpr int tc_product_ahead_bytes = 32; // that a run of results may load before they are there
+
 /// Operands of `bytes` an element: elements of a word, and terms of a step.
 TC_CONSTEXPR int tc_product_word_of(int bytes) { return tc_product_word / bytes; }
 TC_CONSTEXPR int tc_product_terms_of(int bytes) { return tc_product_line / bytes; }

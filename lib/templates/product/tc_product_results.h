@@ -16,7 +16,7 @@ TC_FN int tc_product_staged_at(int row, int column) {
 /// its way at once. Where that takes too many registers, runs load for themselves.
 template <class Finish> TC_MEMBER constexpr bool tc_product_fetches() {
   if constexpr (Finish::loads_ahead && !Finish::heavy)
-    return sizeof(typename Finish::loaded) <= 32;
+    return sizeof(typename Finish::loaded) <= tc_product_ahead_bytes;
   return false;
 }
 template <class Finish, bool Fetches = tc_product_fetches<Finish>()> struct tc_product_fetched {
