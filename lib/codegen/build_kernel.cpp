@@ -54,6 +54,10 @@ void add_sizes(const KernelGraph &graph, std::set<Expr, symbolic::ExprLess> &siz
   }
   for (const auto *list : {&graph.row_sizes, &graph.element_sizes})
     std::for_each(list->begin(), list->end(), add);
+  if (graph.look_back)
+    for (const Expr &e : {graph.look_back->part, graph.look_back->row, graph.look_back->parts,
+                          graph.look_back->rows})
+      add(e);
 }
 
 /// Symbols that a kernel declares are of the sorts that kernels have, so that they spell nothing
@@ -478,6 +482,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   if (slots_across(module, cuda) > 0 || !cuda.by_lanes.empty() ||
       (cuda.otherwise && !cuda.otherwise->by_lanes.empty()))
     planned.includes.push_back("tc_across.h");
+  if (!cuda.tables.empty())
+    planned.includes.push_back("tc_table.h");
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);

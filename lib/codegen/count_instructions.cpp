@@ -1,5 +1,6 @@
 // What a value of one element takes a thread to compute, roughly.
 #include "codegen/estimate_kernel.h"
+#include "codegen/value_range.h"
 
 namespace tsc::codegen {
 
@@ -38,7 +39,8 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
   case Op::to_dtype:
     // Between floats and 64-bit integers: 16 a clock and multiprocessor.
     if (const DType from = graph[value.args[0]].dtype;
-        (is_wide && tensor::is_floating(from)) ||
+        (is_wide && tensor::is_floating(from) &&
+         !value_range(graph, static_cast<ValueId>(&value - graph.values.data()))) ||
         (tensor::is_floating(value.dtype) && (from == DType::i64 || from == DType::u64)))
       return kWideConversion;
     return 1;

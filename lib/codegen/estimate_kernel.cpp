@@ -52,9 +52,14 @@ constexpr double kQuick = 2;                   // of KernelPlan::quick
 // their places in a line (12 kernels on an H200).
 constexpr double kTileRun = 20, kTileElement = 8;
 constexpr double kRowThread = 30, kToNeighbour = 3;
-constexpr double kBlockOfWords = 100; // ten rounds of Philox
-constexpr double kByLanes = 2;        // an element, through shared memory
-constexpr double kEndOfRow = 3;       // an element, where a run may reach past its row
+constexpr double kBlockOfWords = 100;    // ten rounds of Philox
+constexpr double kOfScatteredLine = 0.5; // of a clock: a look-up in it by one lane
+constexpr double kBanks = 3.5;           // times that a warp's look-ups anywhere meet in a bank
+constexpr double kByLanes = 2;           // an element, through shared memory
+constexpr double kEndOfRow = 3;          // an element, where a run may reach past its row
+constexpr double kTableBytes = 32;       // a clock, that a multiprocessor brings to shared memory
+constexpr double kSystemBytes = 1024;    // of each block's shared memory
+constexpr int kAnywhere = 1 << 20;       // elements or bytes, between places that are looked up
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
 /// Divisions and remainders that an index takes; with `symbols`, those by what a launch brings.
@@ -105,12 +110,20 @@ public:
     result.is_known = true;
     result.blocks = *blocks;
     const double multiprocessors = target_.multiprocessors;
-    const double resident = std::max(
-        1.0, std::min({std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
-                                  plan_.block),
-                       std::floor(target_.registers_per_multiprocessor /
-                                  (registers() * static_cast<double>(plan_.block))),
-                       32.0}));
+    const double resident =
+        !plan_.tables.empty()
+            ? std::max(1, plan_.resident)
+            : std::max(
+                  1.0,
+                  std::min({std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
+                                       plan_.block),
+                            std::floor(target_.registers_per_multiprocessor /
+                                       (registers() * static_cast<double>(plan_.block))),
+                            plan_.shared_bytes > 0
+                                ? std::floor(target_.shared_bytes_per_multiprocessor /
+                                             (plan_.shared_bytes + kSystemBytes))
+                                : 32.0,
+                            32.0}));
     const double at_once = std::min(static_cast<double>(*blocks), resident * multiprocessors);
     result.threads_in_flight = static_cast<int64_t>(at_once) * plan_.block;
     result.waves = static_cast<double>(*blocks) / (resident * multiprocessors);
@@ -124,7 +137,7 @@ public:
     const double moved_again = scheduler::kernel_nanoseconds(target_, bytes + from_memory_again_) -
                                scheduler::kernel_nanoseconds(target_, 0);
     result.accesses =
-        std::max({lines_ / clocks,
+        std::max({(lines_ + table_lines()) / clocks,
                   second_level_ / kSecondLevel +
                       std::max(stored_lines_ / kStoredLines, stored_sectors_ / kStoredSectors) +
                       changed_sectors_ / kChangedSectors,
@@ -141,6 +154,17 @@ public:
                                     row && !row->columns ? rows_ * row->threads
                                                          : std::numeric_limits<double>::infinity());
     const double in_flight = std::max(1.0, bytes_a_thread_) * std::max(1.0, working);
+    if (!plan_.tables.empty()) {      // a block waits for its table, and all do so at once
+      constexpr double kFirst = 1200; // nanoseconds
+      const double rows = rows_, grid = static_cast<double>(*blocks),
+                   held = plan_.shared_bytes / (plan_.has_turns() ? 2.0 : 1.0),
+                   all = held * (plan_.has_turns() ? grid : rows),
+                   waits = std::ceil(result.waves) * kFirst + all / kTableBytes / clocks,
+                   at_most = plan_.has_turns() ? grid : resident * multiprocessors,
+                   whole = std::ceil(rows / at_most) * at_most / rows; // the last round's idle ones
+      result.accesses = result.accesses * whole + waits;
+      result.instructions = result.instructions * whole + waits;
+    }
     const double again = walked_again(read, at_once) + from_memory_again_;
     result.latency = (read + again) / in_flight * kLatency;
     result.read_again = again;
@@ -173,6 +197,15 @@ private:
   double bytes_a_thread_ = 0;                     // that a thread has under way
   double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
 
+  /// Clocks in which blocks bring what their elements look up in.
+  double table_lines() const {
+    double bytes = 0;
+    for (const HeldTable &table : plan_.tables)
+      bytes += static_cast<double>(table.elements) * size_of(graph_[table.loads.front()]);
+    if (!plan_.has_turns()) // not meanwhile
+      return 0;
+    return bytes * rows_ / kTableBytes;
+  }
   /// The variable along which neighbouring threads lie, and how many of its steps apart.
   std::pair<Expr, double> lanes() const {
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
@@ -233,6 +266,7 @@ private:
       return;
     }
     const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
+    const bool is_in_table = table_of(plan_, value) != nullptr;
     const bool is_held = neighbours_of(plan_, id) != nullptr; // by registers, once it is there
     const bool by_run = !plan_.by_run.empty() && plan_.by_run[id];
     const bool moments = value.reduction == ir::ReductionKind::welford_reduce;
@@ -259,6 +293,10 @@ private:
       operations_ += times;
     const Interleaved *with = interleaved_of(plan_, id);
     const Neighbours *near = neighbours_of(plan_, id);
+    if (is_in_table) {
+      lines_ += kBanks * times / kWarp;
+      return;
+    }
     if (value.buffer == ir::kNone || (with && with->members.front() != id) ||
         (near && near->members.front().load != id))
       return;
@@ -317,6 +355,10 @@ private:
       return groups > 1 && apart != 0 ? std::min(of_all, std::max(of_group, all_apart / unit + 1))
                                       : of_all;
     };
+    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
+    const double most = value.args.empty() || value.op != Op::load || !held
+                            ? kWarp * kLine
+                            : static_cast<double>(*held) * size_of(value); // of a small table
     const std::optional<double> lines = counted(value, bytes, kLine),
                                 sectors = counted(value, bytes, kSector);
     if (shift_of(plan_, id) > 0) { // twice, and put together
@@ -329,8 +371,11 @@ private:
     if (is_by_lanes(plan_, id))
       instructions_ += kByLanes * times;
     const double share = share_of(value);
-    const double of_lines = lines ? *lines : touched(kLine),
-                 of_sectors = sectors ? *sectors : touched(kSector);
+    const bool anywhere = is_gathered(value);
+    const double of_lines = (anywhere ? kOfScatteredLine : 1) *
+                            std::min(lines ? *lines : touched(kLine), std::max(1.0, most / kLine)),
+                 of_sectors =
+                     std::min(sectors ? *sectors : touched(kSector), std::max(1.0, most / kSector));
     requests_ += times / kWarp * share;
     lines_ += of_lines * times / kWarp * share;
     sectors_ += of_sectors * times / kWarp * share;
@@ -341,6 +386,8 @@ private:
     }
     if (stores && value.mode != ir::StoreMode::plain)
       changed_sectors_ += of_sectors * times / kWarp * share;
+    if (anywhere)
+      second_level_ += missed(value) * of_sectors * kSector * times / kWarp * share;
     if (is_read_apart(id)) {
       second_level_ += of_sectors * kSector * times / kWarp * share;
       from_memory_again_ += read_again_of(value);
@@ -357,7 +404,9 @@ private:
     int64_t runs = 1;
     for (size_t i = loops; i-- > 0 && runs < int64_t{kWarps} * kWarp;) {
       const auto size = graph_.element_sizes[i].as_integer();
-      const auto step = symbolic::coefficient_of(value.index, graph_.element_variables[i]);
+      const auto step = is_looked_up(value, graph_.element_variables[i])
+                            ? std::optional<Expr>(Expr(kAnywhere))
+                            : symbolic::coefficient_of(value.index, graph_.element_variables[i]);
       if (!size || !step || !step->is_integer() || (sizes.empty() && *size % vector_ != 0))
         return std::nullopt;
       const bool innermost = sizes.empty();
@@ -384,6 +433,42 @@ private:
       count += static_cast<double>(std::unique(pieces.begin(), pieces.end()) - pieces.begin());
     }
     return count / kWarps;
+  }
+  /// Whether neighbouring threads look up what they load, each somewhere.
+  bool is_gathered(const Value &value) const {
+    const auto [variable, steps] = lanes();
+    return value.op == Op::load && !value.args.empty() && steps > 0 &&
+           is_looked_up(value, variable);
+  }
+  /// Of what is gathered, the share that the first-level cache does not have: blocks of a
+  /// multiprocessor look up in parts of their own, what streams by lets go of them.
+  double missed(const Value &value) const {
+    constexpr double kMostBlocks = 8; // of a multiprocessor
+    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
+    if (!held)
+      return 0;
+    double parts = 1; // that the loops go through
+    const auto go_through = [&](const std::vector<Expr> &variables,
+                                const std::vector<Expr> &sizes) {
+      for (size_t i = 0; i < variables.size(); ++i)
+        if (symbolic::depends_on(value.index, variables[i]))
+          parts *= static_cast<double>(sizes[i].as_integer().value_or(1));
+    };
+    go_through(graph_.row_variables, graph_.row_sizes);
+    go_through(graph_.element_variables, graph_.element_sizes);
+    const double of_part = std::max(1.0, rows_ * elements_ / parts), // elements
+        of_block = static_cast<double>(plan_.block) * vector_ * std::max(1, steps_of(plan_.walk)),
+                 blocks = std::min(
+                     kMostBlocks,
+                     std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
+                                plan_.block)),
+                 at_once =
+                     std::min(blocks * std::ceil(of_block / of_part),
+                              std::ceil(blocks * of_block * target_.multiprocessors / of_part));
+    const double bytes = static_cast<double>(*held) * size_of(value) / parts * plan_.copies *
+                         std::min(at_once, parts),
+                 kept = std::min(1.0, kFirstLevel / bytes);
+    return 1 - kept * kept;
   }
   /// Bytes of sectors that a load comes back to, for what lies beside in them, when the L2 cache
   /// has them no more: neighbours along a loop around many elements.
@@ -517,7 +602,6 @@ private:
   }
   /// Between what an access reaches at neighbours along a loop; a line where that is no number.
   double bytes_along(const Value &value, Expr variable) const {
-    constexpr double kAnywhere = 1 << 20;
     if (is_looked_up(value, variable))
       return kAnywhere;
     if (!symbolic::depends_on(value.index, variable))

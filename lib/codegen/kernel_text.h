@@ -57,6 +57,7 @@ protected:
   const PhasePlan *phase_ = nullptr;       // that is being printed
   std::map<ValueId, std::string> tiles_;   // names of loads that go through shared memory
   std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
+  int stages_ = 0;                         // of these, declared so far: a store may have several
   std::map<ValueId, std::string> accumulators_;
   std::set<std::string> inverses_;  // row values whose reciprocal is there
   std::vector<std::string> shared_; // members of the shared structure
@@ -289,7 +290,13 @@ protected:
     const std::string base = base_of(value);
     return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
   }
+  std::string table_name(const HeldTable &table) const {
+    return "table" + std::to_string(&table - plan_.tables.data());
+  }
   std::string element_of(const Value &value) const {
+    if (const HeldTable *table = table_of(plan_, value))
+      return table_name(*table) + "[" +
+             index_text(symbolic::simplify(value.index - table->first, ranges_)) + "]";
     return parameters_.name_of(module_.storage_of(value.buffer)) + "[" + index_text(value.index) +
            "]";
   }
@@ -428,6 +435,10 @@ protected:
       return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
+      if (value.op == ir::Op::to_dtype && value.dtype == DType::i64 &&
+          tensor::is_floating(dtype_of(value.args[0])) && value_range(graph_, id))
+        return "static_cast<long long>(tc_to<int>(" + use(value.args[0]) +
+               "))"; // from 64 bits it takes four times as long
       if (is_quick(id) && value.op == ir::Op::erf)
         return "tc_quick_erf(" + use(value.args[0]) + ")";
       if (const ValueId tangent = tangent_beside_one(id); tangent != ir::kNone)
@@ -558,6 +569,12 @@ protected:
       return guard;
     return guard.empty() ? "live" : "live && " + guard;
   }
+  /// A run-time index that points somewhere: of 32 bits, as all that is computed with it, if
+  /// indices are.
+  std::string declared_place(const Value &value, const std::string &place) const {
+    return "const " + index_ + " " + value.symbol.spelling() + " = " +
+           (plan_.wide_index ? place : "static_cast<int>(" + place + ")") + ";";
+  }
   void define(ValueId id) {
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id) ||
@@ -584,21 +601,21 @@ protected:
       return;
     }
     if (value.op == ir::Op::set_indirect && is_in_range(value)) {
-      line("const long long " + value.symbol.spelling() + " = " + use(value.args[0]) + ";");
+      line(declared_place(value, use(value.args[0])));
       return;
     }
     if (value.op == ir::Op::set_indirect) {
       const std::string when = when_checked(value).empty() ? "" : ", " + when_checked(value),
-                        limits = lowest(value) + ", " + size_text(value.extent),
-                        is = "const long long " + value.symbol.spelling() + " = ";
+                        limits = lowest(value) + ", " + size_text(value.extent);
       if (!notes_later(value)) {
-        line(is + "tc_check_index(" + use(value.args[0]) + ", " + limits + ", " + kFailure + ", " +
-             check_number(value) + when + ");");
+        line(declared_place(value, "tc_check_index(" + use(value.args[0]) + ", " + limits + ", " +
+                                       kFailure + ", " + check_number(value) + when + ")"));
         return;
       }
       const std::string &bad =
           noted_later_.try_emplace(id, "bad" + std::to_string(noted_later_.size())).first->second;
-      line(is + "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " + bad + when + ");");
+      line(declared_place(value, "tc_find_index(" + use(value.args[0]) + ", " + limits + ", " +
+                                     bad + when + ")"));
       return;
     }
     if (id == plan_.result && vector_ == 1) {
@@ -672,7 +689,7 @@ protected:
   /// Declares the array that a vector store of `count` elements is made of.
   void stage(ValueId id, int count) {
     // Symbols of sizes are called s0, s1, ... already.
-    staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(staged_.size());
+    staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(stages_++);
     line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
          std::to_string(count) + "];");
   }

@@ -203,6 +203,15 @@ struct BlockCopy {
   std::optional<int64_t> marks;
 };
 
+/// A part of a tensor that the elements of a block look up in, brought to shared memory first
+/// (tc_table.h).
+struct HeldTable {
+  BufferId buffer = ir::kNone;
+  Expr first = 0;                   // of its elements, in the tensor: the same for a block
+  int64_t elements = 0, offset = 0; // offset: bytes from the start of shared memory
+  std::vector<ValueId> loads;       // that are of it
+};
+
 /// A load of a run's elements, the first of which is `at` elements behind where its runs start.
 struct Neighbour {
   ValueId load = ir::kNone;
@@ -273,6 +282,10 @@ struct KernelPlan {
   std::vector<BlockCopy> block_copies;
   Expr turns = 0;
   int beside = 1;
+  /// RowWalk of a pointwise kernel, a row a block; or (has_turns) as many rows in `turns`, two
+  /// halves of shared memory being one row's and the next one's.
+  std::vector<HeldTable> tables;
+  bool has_turns() const { return !tables.empty() && !turns.is_integer(0); }
   bool wide_index = false;    // 64-bit indices
   std::string description;    // one line
   ValueId result = ir::kNone; // ProductWalk: the load that is the product's results
@@ -323,6 +336,8 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
 bool plan_block_copies(const ir::Module &module, const target::Target &target, KernelPlan &plan);
 /// The copy that a store changes; null if it changes memory.
 const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store);
+/// The table in shared memory that a load is of; null if it is of memory.
+const HeldTable *table_of(const KernelPlan &plan, const Value &load);
 
 /// Fills access and uniform for runs of `vector` elements.
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);

@@ -112,6 +112,14 @@ const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store) {
   return nullptr;
 }
 
+const HeldTable *table_of(const KernelPlan &plan, const Value &load) {
+  for (const HeldTable &table : plan.tables)
+    for (const ValueId id : table.loads)
+      if (&plan.graph[id] == &load)
+        return &table;
+  return nullptr;
+}
+
 bool plan_block_copies(const ir::Module &module, const target::Target &target, KernelPlan &plan) {
   const auto *flat = std::get_if<FlatWalk>(&plan.walk);
   const auto *row = std::get_if<RowWalk>(&plan.walk);

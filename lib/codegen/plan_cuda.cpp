@@ -505,6 +505,13 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     if (plan_neighbours(request, other))
       others.push_back(std::move(other));
   }
+  {
+    KernelPlan other;
+    other.graph = plan.graph;
+    order_elements(request.module, other.graph);
+    if (plan_tables(request, other))
+      others.push_back(std::move(other));
+  }
   for (const TileEdges edges : {TileEdges::long_ones, TileEdges::any}) {
     KernelPlan other;
     other.graph = plan.graph;

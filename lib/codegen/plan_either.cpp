@@ -1,6 +1,7 @@
 // Rows that are reduced, or columns: where operands lie either way, what is estimated to be faster.
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
+#include "target/held_columns.h"
 
 #include <algorithm>
 #include <optional>
@@ -68,9 +69,10 @@ void share_rows_more(const Request &request, const KernelGraph &graph, KernelPla
   }
 }
 
-/// A thread a row, of many short ones that are read once: wherever their elements lie.
+/// A thread a row, of many short ones: wherever their elements lie. What is walked over again it
+/// holds.
 std::optional<KernelPlan> plan_rows_alone(const Request &request, const KernelGraph &graph) {
-  constexpr int64_t kLongest = 64, kFewest = 8192;
+  constexpr int64_t kLongest = 64, kFewest = 8192, kLongestHeld = 16;
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   if (request.like || request.choice || !request.checked.sizes.empty() || !rows || !elements ||
       *rows < kFewest || *elements > kLongest || graph.row_variables.empty() ||
@@ -78,10 +80,13 @@ std::optional<KernelPlan> plan_rows_alone(const Request &request, const KernelGr
     return std::nullopt;
   KernelPlan plan;
   plan.graph = request.given ? graph : build_kernel_graph(request.module, request.group, {});
-  if (!reads_once(plan.graph))
-    return std::nullopt;
-  plan_short_rows(request.module, request.group, plan, false);
-  return plan;
+  const bool holds = !reads_once(plan.graph);
+  if (holds)
+    plan.graph = graph;
+  plan_short_rows(request.module, request.group, plan, holds);
+  return !holds || (*elements <= kLongestHeld && held_words(plan) <= target::kHeldColumnRegisters)
+             ? std::optional(std::move(plan))
+             : std::nullopt;
 }
 
 /// Of the accesses to elements some are neighbours along rows, others along elements.

@@ -41,17 +41,21 @@ bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
 
 } // namespace
 
+int64_t held_words(const KernelPlan &plan) {
+  int64_t words = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.kept[id])
+      words += plan.graph.elements().value() *
+               target::registers_of(tensor::size_in_bytes(plan.graph[id].dtype));
+  return words;
+}
+
 bool plan_held_columns(const Request &request, KernelPlan &plan) {
   if (request.like || !has_held_columns(request.module, plan.graph))
     return false;
   KernelPlan held = plan;
   plan_short_rows(request.module, request.group, held, true);
-  int64_t words = 0;
-  for (ValueId id = 0; id < held.graph.values.size(); ++id)
-    if (held.kept[id])
-      words += held.graph.elements().value() *
-               target::registers_of(tensor::size_in_bytes(held.graph[id].dtype));
-  if (words > target::kKeptColumnRegisters)
+  if (held_words(held) > target::kKeptColumnRegisters)
     return false;
   plan = std::move(held);
   return true;

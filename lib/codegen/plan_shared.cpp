@@ -155,10 +155,7 @@ double bytes_of_element(const ir::Module &module, const KernelGraph &graph, bool
 }
 
 /// A loop along which a thread takes several elements.
-struct SharedLoop {
-  size_t loop = 0;    // of the element variables
-  int64_t copies = 1; // elements a thread
-  bool overlaps = false;
+struct SharedLoop : DividedLoop {
   double before = 0, after = 0; // instructions an element
 };
 
@@ -278,7 +275,7 @@ private:
       const double after =
           (parts->shared / static_cast<double>(copies) + parts->own) * (1 + repeated);
       if (!result || after < result->after)
-        result = SharedLoop{loop, copies, repeated > 0, parts->shared + parts->own, after};
+        result = SharedLoop{{loop, copies, repeated > 0}, parts->shared + parts->own, after};
     }
     return result;
   }
@@ -302,7 +299,7 @@ private:
           (gathered <= kPartlyCached &&
            gathered * static_cast<double>(copies) * kBlocksAtOnce > kFirstLevelCache))
         continue;
-      SharedLoop found{loop, copies, false, shared + own, 0};
+      SharedLoop found{{loop, copies, false}, shared + own, 0};
       const auto length = size.as_integer();
       double repeated = 0;
       if (!symbolic::known_multiple_of(size, copies, graph_.ranges)) {
@@ -346,31 +343,6 @@ private:
     });
   }
 };
-
-/// The loop as two: threads, and what a thread takes.
-KernelGraph divided(KernelGraph graph, const SharedLoop &shared, Expr within) {
-  const Expr variable = graph.element_variables[shared.loop],
-             size = graph.element_sizes[shared.loop], copies = shared.copies;
-  const Expr count = symbolic::ceil_div(size, copies);
-  graph.ranges.set_size(variable, count);
-  graph.ranges.set_size(within, copies);
-  const Expr first =
-      shared.overlaps ? symbolic::minimum(variable * copies, size - copies) : variable * copies;
-  graph.element_sizes[shared.loop] = shared.overlaps ? count : symbolic::floor_div(size, copies);
-  graph.element_variables.push_back(within);
-  graph.element_sizes.push_back(copies);
-  const bool is_all = graph.element_sizes[shared.loop].is_integer(1); // of the loop, a thread's
-  for (Value &value : graph.values)
-    value.index = symbolic::simplify(
-        symbolic::substitute(value.index, {{variable, is_all ? within : first + within}}),
-        graph.ranges);
-  if (is_all) {
-    const auto at = static_cast<std::ptrdiff_t>(shared.loop);
-    graph.element_variables.erase(graph.element_variables.begin() + at);
-    graph.element_sizes.erase(graph.element_sizes.begin() + at);
-  }
-  return graph;
-}
 
 /// Lanes that are neighbours in memory share the lines of what they gather; long runs are for what
 /// a thread reads and writes as it lies.
@@ -454,6 +426,30 @@ double repeated_bytes(const ir::Module &module, const KernelGraph &graph, Expr v
 
 } // namespace
 
+KernelGraph divide_loop(KernelGraph graph, const DividedLoop &divided, Expr within) {
+  const Expr variable = graph.element_variables[divided.loop],
+             size = graph.element_sizes[divided.loop], copies = divided.copies;
+  const Expr count = symbolic::ceil_div(size, copies);
+  graph.ranges.set_size(variable, count);
+  graph.ranges.set_size(within, copies);
+  const Expr first =
+      divided.overlaps ? symbolic::minimum(variable * copies, size - copies) : variable * copies;
+  graph.element_sizes[divided.loop] = divided.overlaps ? count : symbolic::floor_div(size, copies);
+  graph.element_variables.push_back(within);
+  graph.element_sizes.push_back(copies);
+  const bool is_all = graph.element_sizes[divided.loop].is_integer(1); // of the loop, a thread's
+  for (Value &value : graph.values)
+    value.index = symbolic::simplify(
+        symbolic::substitute(value.index, {{variable, is_all ? within : first + within}}),
+        graph.ranges);
+  if (is_all) {
+    const auto at = static_cast<std::ptrdiff_t>(divided.loop);
+    graph.element_variables.erase(graph.element_variables.begin() + at);
+    graph.element_sizes.erase(graph.element_sizes.begin() + at);
+  }
+  return graph;
+}
+
 double memory_time(const Request &request, const KernelGraph &graph) {
   const auto elements = graph.elements().as_integer();
   return elements ? bytes_of_element(request.module, graph) * static_cast<double>(*elements) /
@@ -492,7 +488,7 @@ bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
   if (shared.copies == 1 || !elements ||
       *elements / shared.copies < kFewestOfRuns * request.target.multiprocessors)
     return false;
-  const KernelGraph by_copies = divided(graph, shared, unused_variable(graph));
+  const KernelGraph by_copies = divide_loop(graph, shared, unused_variable(graph));
   std::optional<Unrolled> unrolled =
       unroll(by_copies, by_copies.element_variables.size() - 1, kMostValues);
   if (!unrolled)
@@ -534,7 +530,7 @@ bool plan_in_turn(const Request &request, KernelPlan &plan) {
     return false;
   const std::string variable = plan.graph.element_variables[shared->loop].spelling();
   KernelPlan fresh;
-  fresh.graph = divided(plan.graph, *shared, unused_variable(plan.graph));
+  fresh.graph = divide_loop(plan.graph, *shared, unused_variable(plan.graph));
   KernelGraph &graph = fresh.graph;
   const auto split_off = [](std::vector<Expr> &elements, std::vector<Expr> &rows) {
     rows.assign(elements.begin(), elements.end() - 1);
@@ -582,7 +578,7 @@ bool plan_shared(const Request &request, KernelPlan &plan) {
       bytes_of_element(module, plan.graph) * kClock * target.multiprocessors / target.bandwidth;
   if (shared->before / kIssued < of_memory * (looks_up ? kOfMemoryBeforeLoads : kOfMemory))
     return false;
-  const KernelGraph by_copies = divided(plan.graph, *shared, unused_variable(plan.graph));
+  const KernelGraph by_copies = divide_loop(plan.graph, *shared, unused_variable(plan.graph));
   std::optional<Unrolled> unrolled =
       unroll(by_copies, by_copies.element_variables.size() - 1, kMostValues * 2);
   if (!unrolled)

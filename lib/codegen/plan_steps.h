@@ -49,6 +49,15 @@ void preload_all(KernelPlan &plan);
 void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wanted);
 /// A variable of element loops that the graph has none of.
 Expr unused_variable(const KernelGraph &graph);
+/// A loop along which a thread takes several elements.
+struct DividedLoop {
+  size_t loop = 0;       // of the element variables
+  int64_t copies = 1;    // elements a thread
+  bool overlaps = false; // the last thread starts where it still fits
+};
+/// The loop as two: threads, and `within` (the last of the element variables then), what a thread
+/// takes. Of a loop that is a thread's, the second alone.
+KernelGraph divide_loop(KernelGraph graph, const DividedLoop &divided, Expr within);
 /// The graph without a short loop: a value that depends on it once for each of its elements.
 struct Unrolled {
   KernelGraph graph;                        // phases are not assigned
@@ -93,6 +102,10 @@ double memory_time(const Request &request, const KernelGraph &graph);
 /// elements one after the other, so that the threads of a multiprocessor look up in one place at a
 /// time; false, and nothing done, if nothing is gathered so.
 bool plan_in_turn(const Request &request, KernelPlan &plan);
+/// Plans a pointwise kernel whose neighbouring elements look up in parts of tensors that shared
+/// memory holds (KernelPlan::tables), each for many elements; false, and nothing done, if there are
+/// none.
+bool plan_tables(const Request &request, KernelPlan &plan);
 enum class Interleaving : uint8_t {
   of_orders, // accesses go through the short loop first, and others last
   of_tables, // something is the same for all but the short loop: a number a channel
@@ -175,6 +188,8 @@ bool walks_again(const KernelPlan &plan);
 /// The same of longer columns that the registers of a block's threads hold, where elements are
 /// walked more than once and their number is known; false, and nothing done, where none fit.
 bool plan_kept_columns(const Request &request, KernelPlan &plan);
+/// Registers in which a thread keeps a row's values from one walk over it to the next.
+int64_t held_words(const KernelPlan &plan);
 /// Plans short rows, a thread a row; `hold`: what is read stays in its registers.
 void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                      bool hold);

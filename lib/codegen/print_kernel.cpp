@@ -66,6 +66,7 @@ public:
       shared_.push_back("tc_bytes16 across[" + std::to_string(plan_.block / 32) + "][" +
                         std::to_string(slots) + "]");
     load_tiles();
+    hold_tables();
     preloads();
     turn_tiles();
     for (const PhasePlan &phase : plan_.phases)
@@ -156,7 +157,47 @@ public:
     return std::move(text_);
   }
 
+  /// A kernel whose blocks have several rows in turn: what the next one's elements look up in comes
+  /// to the other half of shared memory meanwhile.
+  std::string print_with_tables(bool is_part) {
+    depth_ = 1;
+    const std::string grid = size_text(plan_.grid), turns = size_text(plan_.turns),
+                      bytes = std::to_string(plan_.shared_bytes / 2);
+    line("TC_DYN_SMEM(unsigned char, tables);");
+    line("const int own = " + (is_part ? block_ : "static_cast<int>(blockIdx.x)") + ";");
+    line("int half = 0;");
+    bring_tables_of("own");
+    open("for (int block = own; block < " + turns + "; block += " + grid + ")");
+    line("half = " + bytes + " - half;");
+    bring_tables_of("block + " + grid, turns);
+    line("half = " + bytes + " - half;");
+    line("tc_wait_for_copies<1>();");
+    line("TC_BARRIER();");
+    block_ = "block";
+    std::string text = std::move(text_);
+    text_.clear();
+    text += print(depth_);
+    text_ = std::move(text);
+    depth_ = 2;
+    line("TC_BARRIER();");
+    line("half = " + bytes + " - half;");
+    close();
+    return std::move(text_);
+  }
+
 private:
+  /// Of one row, a group of copies, empty where there is none. `end`: of the rows, where it may be
+  /// past them.
+  void bring_tables_of(const std::string &row, const std::string &end = "") {
+    open(end.empty() ? "" : "if (" + row + " < " + end + ")");
+    if (!graph_.row_variables.empty()) {
+      line("const " + index_ + " row = " + as_index(row) + ";");
+      decompose(graph_.row_variables, graph_.row_sizes, "row");
+    }
+    bring_tables();
+    close();
+    line("tc_close_copies();");
+  }
   void declare_copy(const BlockCopy &copy) {
     const auto declare = [this](const std::string &type, const std::string &name, int64_t offset) {
       line(type + " *const " + name + " = reinterpret_cast<" + type + " *>(copies" +
@@ -211,6 +252,39 @@ private:
     }
     close();
     close();
+  }
+
+  std::string memory_of(const HeldTable &table) const {
+    const Value &load = graph_[table.loads.front()];
+    return parameters_.name_of(module_.storage_of(load.buffer)) +
+           (table.first.is_integer(0) ? "" : " + " + index_text(table.first));
+  }
+  std::string place_of(const HeldTable &table) const {
+    return "tables" + (plan_.has_turns() ? " + half" : std::string()) +
+           (table.offset == 0 ? "" : " + " + std::to_string(table.offset));
+  }
+  /// Starts to bring what elements of a row look up in.
+  void bring_tables() {
+    for (const HeldTable &table : plan_.tables)
+      line("tc_bring_table(" + place_of(table) + ", " + memory_of(table) + ", " +
+           std::to_string(table.elements) + ", " + thread_ + ", " + std::to_string(plan_.block) +
+           ");");
+  }
+  /// The same where a block has one row, and waits.
+  void hold_tables() {
+    if (plan_.tables.empty())
+      return;
+    if (!plan_.has_turns()) {
+      line("TC_DYN_SMEM(unsigned char, tables);");
+      bring_tables();
+      line("tc_close_copies();");
+      line("tc_wait_for_copies<0>();");
+      line("TC_BARRIER();");
+    }
+    for (const HeldTable &table : plan_.tables)
+      line(std::string(storage_type(module_.buffer(graph_[table.loads.front()].buffer).dtype)) +
+           " *const " + table_name(table) + " = tc_table_at(" + place_of(table) + ", " +
+           memory_of(table) + ");");
   }
 
   bool gives_run_ = false; // what is stored is the product's operand
@@ -624,8 +698,11 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
       return body;
     }
     const bool has_copies = !plan.block_copies.empty();
-    Printer printer(module, plan, parameters, name, "", is_part || has_copies);
-    body.text = has_copies ? printer.print_with_copies(is_part) : printer.print(1);
+    const bool in_turns = has_copies || plan.has_turns();
+    Printer printer(module, plan, parameters, name, "", is_part || in_turns);
+    body.text = has_copies ? printer.print_with_copies(is_part)
+                : in_turns ? printer.print_with_tables(is_part)
+                           : printer.print(1);
     body.types = printer.shared_struct();
     body.shared = body.types.empty() ? "" : name + "_shared";
     body.types = printer.combine_structs() + body.types;

@@ -541,7 +541,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
     const bool looks_back = may_look_back(graph, target) && !prefers_columns(module, graph);
     const int64_t held = combines(graph) ? kHeldTuplesBytes / scanned_bytes(graph)
                          : looks_back    ? kHeldScanBytes / scanned_bytes(graph)
-                                         : kLongestScan;
+                                         : kHeldScanBytes / kept_bytes(graph);
     if (!few && longest <= held)
       return std::nullopt;
     if (looks_back) {

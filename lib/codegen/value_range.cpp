@@ -18,7 +18,17 @@ constexpr double kLargest = 1LL << 31; // beyond it nothing is said: float32 and
 struct Bounds {
   double low = -kInf, high = kInf;
   bool is_number = false; // never NaN
+  /// Else NaN only where this value is, itself perhaps.
+  ValueId nan_of = ir::kNone;
 };
+
+/// Where two values are NaN, one of which a third is: `other` has it if the first never is.
+void take_nan(Bounds &bounds, const Bounds &a, const Bounds &b) {
+  bounds.is_number = a.is_number && b.is_number;
+  bounds.nan_of = a.is_number                           ? b.nan_of
+                  : b.is_number || a.nan_of == b.nan_of ? a.nan_of
+                                                        : ir::kNone;
+}
 
 Bounds exactly(double x) { return {x, x, !std::isnan(x)}; }
 
@@ -60,6 +70,31 @@ using Known = std::map<ValueId, Bounds>;
 
 Bounds bounds_of(const KernelGraph &graph, ValueId id, Known &known);
 
+/// What is left of a value's bounds where `condition` holds: comparisons of it with numbers, all of
+/// which do. NaN is none of them.
+void hold(const KernelGraph &graph, ValueId condition, ValueId id, Bounds &bounds, Known &known) {
+  const Value &value = graph[condition];
+  if (value.op == Op::logical_and ||
+      (value.op == Op::bitwise_and && value.dtype == DType::boolean)) {
+    hold(graph, value.args[0], id, bounds, known);
+    hold(graph, value.args[1], id, bounds, known);
+    return;
+  }
+  const bool least = value.op == Op::ge || value.op == Op::gt,
+             most = value.op == Op::le || value.op == Op::lt;
+  if ((!least && !most) || (value.args[0] == id) == (value.args[1] == id))
+    return;
+  const bool is_first = value.args[0] == id;
+  const Bounds other = bounds_of(graph, value.args[is_first ? 1 : 0], known);
+  if (!other.is_number)
+    return;
+  bounds.is_number = true;
+  if (least == is_first)
+    bounds.low = std::max(bounds.low, other.low);
+  else
+    bounds.high = std::min(bounds.high, other.high);
+}
+
 Bounds look_at(const KernelGraph &graph, ValueId id, Known &known) {
   const Value &value = graph[id];
   const auto arg = [&](size_t i) { return bounds_of(graph, value.args[i], known); };
@@ -89,22 +124,34 @@ Bounds look_at(const KernelGraph &graph, ValueId id, Known &known) {
   }
   case Op::minimum: {
     const Bounds a = arg(0), b = arg(1);
-    return {std::min(a.low, b.low), std::min(a.high, b.high), a.is_number && b.is_number};
+    Bounds result{std::min(a.low, b.low), std::min(a.high, b.high)};
+    take_nan(result, a, b);
+    return result;
   }
   case Op::maximum: {
     const Bounds a = arg(0), b = arg(1);
-    return {std::max(a.low, b.low), std::max(a.high, b.high), a.is_number && b.is_number};
+    Bounds result{std::max(a.low, b.low), std::max(a.high, b.high)};
+    take_nan(result, a, b);
+    return result;
   }
   case Op::where: {
-    const Bounds a = arg(1), b = arg(2);
-    return {std::min(a.low, b.low), std::max(a.high, b.high), a.is_number && b.is_number};
+    Bounds a = arg(1), b = arg(2);
+    hold(graph, value.args[0], value.args[1], a, known);
+    if (const Value &condition = graph[value.args[0]]; condition.op == Op::isnan) {
+      if (bounds_of(graph, condition.args[0], known).is_number)
+        return b;
+      b.is_number = b.is_number || b.nan_of == condition.args[0];
+    }
+    Bounds result{std::min(a.low, b.low), std::max(a.high, b.high)};
+    take_nan(result, a, b);
+    return result;
   }
   case Op::floor:
   case Op::ceil:
   case Op::round:
   case Op::trunc: {
     const Bounds a = arg(0);
-    return {std::floor(a.low), std::ceil(a.high), a.is_number};
+    return {std::floor(a.low), std::ceil(a.high), a.is_number, a.nan_of};
   }
   default:
     return {-kInf, kInf, !tensor::is_floating(value.dtype)};
@@ -120,6 +167,7 @@ Bounds bounds_of(const KernelGraph &graph, ValueId id, Known &known) {
   known[id] = {}; // counts from here on
   Bounds bounds = look_at(graph, id, known);
   bounds.is_number |= !tensor::is_floating(graph[id].dtype); // whatever it is
+  bounds.nan_of = bounds.nan_of == ir::kNone ? id : bounds.nan_of;
   known[id] = bounds;
   return bounds;
 }

@@ -394,7 +394,15 @@ def cudnn_norm_backward(x, g, w, m, v, mean, rstd, eps, reserve):
     return aten.native_batch_norm_backward(g, x, w, m, v, mean, rstd, True, eps, [True, True, True])
 
 
-for name, f in {"_thnn_fused_lstm_cell": lstm_cell, "_thnn_fused_lstm_cell_backward": lstm_cell_backward, "_thnn_fused_gru_cell": gru_cell,
+def cudnn_samples(x, grid):
+    return aten.grid_sampler_2d(x, grid, 0, 0, True)
+
+
+def cudnn_samples_backward(x, grid, g):
+    return aten.grid_sampler_2d_backward(g, x, grid, 0, 0, True, [True, True])
+
+
+for name, f in {"cudnn_grid_sampler": cudnn_samples, "cudnn_grid_sampler_backward": cudnn_samples_backward, "_thnn_fused_lstm_cell": lstm_cell, "_thnn_fused_lstm_cell_backward": lstm_cell_backward, "_thnn_fused_gru_cell": gru_cell,
                 "_thnn_fused_gru_cell_backward": gru_cell_backward, "cudnn_batch_norm": cudnn_norm, "cudnn_batch_norm_backward": cudnn_norm_backward}.items():
     LIBRARY.impl(name, f, "CPU")
 
@@ -416,6 +424,10 @@ def gpu_gradients(c):
             return y, *aten.cudnn_batch_norm_backward(x, g, w, None, None, mean, rstd, 1e-5, reserve)
         c.case(f"norm_{short}", norm, d(3, 4, 2, 3), d(3, 4, 2, 3), d(4), d(4))
     c.case("norm_writes", lambda x, w, b, m, v: aten.cudnn_batch_norm(x, w, b, m, v, True, 0.3, 1e-5)[0], r(3, 4, 5), r(4), r(4), r(4), r(4, positive=True))
+    for short, grid in {"inside": lambda *s: c.randn(*s).tanh(), "beyond": lambda *s: 2 * c.randn(*s)}.items():
+        c.case(f"samples_{short}", lambda x, p: aten.cudnn_grid_sampler(x, p), r(2, 3, 5, 7), grid(2, 4, 3, 2))
+        c.case(f"samples_backward_{short}", lambda x, p, g: aten.cudnn_grid_sampler_backward(x, p, g), r(2, 3, 5, 7), grid(2, 4, 3, 2), r(2, 3, 4, 3))
+    c.case("samples_one", lambda x, p: aten.cudnn_grid_sampler(x, p), r(1, 1, 1, 1), r(1, 1, 3, 2))
     c.case("norm_eval", lambda x, w, b, m, v: aten.cudnn_batch_norm(x, w, b, m, v, False, 0.3, 1e-5)[0], r(3, 4, 5), r(4), r(4), r(4), r(4, positive=True))
 
 

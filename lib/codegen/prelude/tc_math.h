@@ -351,11 +351,17 @@ TC_FN float tc_quick_log1p(float x) { return tc_log1p(x); }
 
 // Division of integers. By 0 PyTorch raises on the CPU and leaves it open on a GPU: 0 here. By -1
 // it is the negative, which wraps: dividing the smallest number by it traps on x86.
+/// The one division that quotients and remainders of integers take; x itself by 0 and by -1.
+template <class T> TC_FN T tc_whole_quotient(T x, T y) {
+  const bool divides = y != T(0) && !(y == static_cast<T>(-1) && T(-1) < T(0));
+  return static_cast<T>(x / (divides ? y : T(1)));
+}
 /// Toward zero.
 template <class T> TC_FN T tc_truncdiv(T x, T y) {
-  if (y == T(0))
-    return T(0);
-  return y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(x) : static_cast<T>(x / y);
+  const T quotient = tc_whole_quotient(x, y);
+  return y == T(0)                                         ? T(0)
+         : y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(quotient)
+                                                           : quotient;
 }
 /// 1 + tanh(x), which is 2 / (1 + e to -2x): nearer to it where it is small than the sum is.
 TC_FN float tc_tanh_plus_1(float x) {
@@ -380,7 +386,7 @@ TC_FN float tc_fmod(float x, float y) {
 TC_FN double tc_fmod(double x, double y) { return TC_LIBM(fmod)(x, y); }
 template <class T> TC_FN T tc_fmod(T x, T y) {
   const bool is_zero = y == T(0) || (y == static_cast<T>(-1) && T(-1) < T(0));
-  return is_zero ? T(0) : static_cast<T>(x % y);
+  return is_zero ? T(0) : static_cast<T>(x - tc_whole_quotient(x, y) * y);
 }
 /// torch.remainder: the divisor's sign.
 template <class T> TC_FN T tc_mod(T x, T y, int) {
