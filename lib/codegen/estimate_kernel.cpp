@@ -181,6 +181,7 @@ private:
   const ir::Module &module_;
   const KernelPlan &plan_;
   const KernelGraph &graph_;
+  std::vector<bool> decided_ = decided_by_data(graph_);
   const KernelGraph *symbols_; // the same with symbols, by which it divides; or null
   const target::Target &target_;
   double symbols_quotient_;
@@ -223,12 +224,13 @@ private:
     return {graph_.element_variables.back(),
             row && row->order == RunOrder::by_thread ? vector_ * std::max(1, row->steps) : vector_};
   }
-  /// Whether an access goes to a place that is looked up anew for neighbours along a loop.
-  bool is_looked_up(const Value &value, Expr variable) const {
+  /// Whether an access goes to a place that is looked up anew for neighbours along a loop;
+  /// `anywhere`: that the data decides.
+  bool is_looked_up(const Value &value, Expr variable, bool anywhere = false) const {
     if (value.op != Op::load && value.op != Op::store)
       return false;
     return std::any_of(value.args.begin(), value.args.end(), [&](ValueId id) {
-      return graph_[id].op == Op::set_indirect &&
+      return graph_[id].op == Op::set_indirect && (!anywhere || decided_[id]) &&
              symbolic::depends_on(value.index, graph_[id].symbol) && varies_along(id, variable);
     });
   }
@@ -355,10 +357,11 @@ private:
       return groups > 1 && apart != 0 ? std::min(of_all, std::max(of_group, all_apart / unit + 1))
                                       : of_all;
     };
+    const bool anywhere = is_gathered(value);
     const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
-    const double most = value.args.empty() || value.op != Op::load || !held
-                            ? kWarp * kLine
-                            : static_cast<double>(*held) * size_of(value); // of a small table
+    const double most = anywhere && held // lines of a small table are few
+                            ? static_cast<double>(*held) * size_of(value) / parts_of(value)
+                            : kWarp * kLine;
     const std::optional<double> lines = counted(value, bytes, kLine),
                                 sectors = counted(value, bytes, kSector);
     if (shift_of(plan_, id) > 0) { // twice, and put together
@@ -371,7 +374,6 @@ private:
     if (is_by_lanes(plan_, id))
       instructions_ += kByLanes * times;
     const double share = share_of(value);
-    const bool anywhere = is_gathered(value);
     const double of_lines = (anywhere ? kOfScatteredLine : 1) *
                             std::min(lines ? *lines : touched(kLine), std::max(1.0, most / kLine)),
                  of_sectors =
@@ -404,7 +406,7 @@ private:
     int64_t runs = 1;
     for (size_t i = loops; i-- > 0 && runs < int64_t{kWarps} * kWarp;) {
       const auto size = graph_.element_sizes[i].as_integer();
-      const auto step = is_looked_up(value, graph_.element_variables[i])
+      const auto step = is_looked_up(value, graph_.element_variables[i], true)
                             ? std::optional<Expr>(Expr(kAnywhere))
                             : symbolic::coefficient_of(value.index, graph_.element_variables[i]);
       if (!size || !step || !step->is_integer() || (sizes.empty() && *size % vector_ != 0))
@@ -438,16 +440,11 @@ private:
   bool is_gathered(const Value &value) const {
     const auto [variable, steps] = lanes();
     return value.op == Op::load && !value.args.empty() && steps > 0 &&
-           is_looked_up(value, variable);
+           is_looked_up(value, variable, true);
   }
-  /// Of what is gathered, the share that the first-level cache does not have: blocks of a
-  /// multiprocessor look up in parts of their own, what streams by lets go of them.
-  double missed(const Value &value) const {
-    constexpr double kMostBlocks = 8; // of a multiprocessor
-    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
-    if (!held)
-      return 0;
-    double parts = 1; // that the loops go through
+  /// Parts of its buffer that loops go through in order, in each of which it is gathered.
+  double parts_of(const Value &value) const {
+    double parts = 1;
     const auto go_through = [&](const std::vector<Expr> &variables,
                                 const std::vector<Expr> &sizes) {
       for (size_t i = 0; i < variables.size(); ++i)
@@ -456,6 +453,16 @@ private:
     };
     go_through(graph_.row_variables, graph_.row_sizes);
     go_through(graph_.element_variables, graph_.element_sizes);
+    return parts;
+  }
+  /// Of what is gathered, the share that the first-level cache does not have: blocks of a
+  /// multiprocessor look up in parts of their own, what streams by lets go of them.
+  double missed(const Value &value) const {
+    constexpr double kMostBlocks = 8; // of a multiprocessor
+    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
+    if (!held)
+      return 0;
+    const double parts = parts_of(value);
     const double of_part = std::max(1.0, rows_ * elements_ / parts), // elements
         of_block = static_cast<double>(plan_.block) * vector_ * std::max(1, steps_of(plan_.walk)),
                  blocks = std::min(

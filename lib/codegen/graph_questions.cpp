@@ -116,4 +116,25 @@ std::vector<bool> fed_values(const KernelGraph &graph) {
   return fed;
 }
 
+std::vector<bool> decided_by_data(const KernelGraph &graph) {
+  std::vector<bool> loaded(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    loaded[id] =
+        graph[id].op == Op::load || std::any_of(graph[id].args.begin(), graph[id].args.end(),
+                                                [&](ValueId arg) { return loaded[arg]; });
+  return loaded;
+}
+
+std::vector<bool> varying(const KernelGraph &graph, Expr variable) {
+  std::vector<bool> varies(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    varies[id] =
+        symbolic::depends_on(value.index, variable) ||
+        (value.guard != ir::kNone && varies[value.guard]) ||
+        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return varies[arg]; });
+  }
+  return varies;
+}
+
 } // namespace tsc::codegen

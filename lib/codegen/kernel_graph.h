@@ -169,6 +169,10 @@ void join_guarded_loads(KernelGraph &graph);
 /// points into) is not loaded there, if whatever shares the place shares the condition.
 void guard_lookups(KernelGraph &graph);
 
+/// Of each value whether it depends on what was loaded; whether it depends on a variable.
+std::vector<bool> decided_by_data(const KernelGraph &graph);
+std::vector<bool> varying(const KernelGraph &graph, Expr variable);
+
 /// Of each value whether a reduction is computed from it, of any level.
 std::vector<bool> fed_values(const KernelGraph &graph);
 

@@ -40,19 +40,6 @@ size_t bytes_of(const ir::Module &module, const Value &value) {
   return tensor::size_in_bytes(module.buffer(value.buffer).dtype);
 }
 
-/// By value, whether it depends on a loop.
-std::vector<bool> varying(const KernelGraph &graph, Expr variable) {
-  std::vector<bool> varies(graph.values.size(), false);
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
-    const Value &value = graph[id];
-    varies[id] =
-        symbolic::depends_on(value.index, variable) ||
-        (value.guard != ir::kNone && varies[value.guard]) ||
-        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return varies[arg]; });
-  }
-  return varies;
-}
-
 /// Loads whose places are looked up, element by element.
 bool gathers(const KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
@@ -71,16 +58,6 @@ bool strides(const KernelPlan &plan) {
     return value.buffer != ir::kNone && value.level == Level::element &&
            plan.access[id] == Access::element;
   });
-}
-
-/// By value, whether it depends on what was loaded.
-std::vector<bool> decided_by_data(const KernelGraph &graph) {
-  std::vector<bool> loaded(graph.values.size(), false);
-  for (ValueId id = 0; id < graph.values.size(); ++id)
-    loaded[id] =
-        graph[id].op == Op::load || std::any_of(graph[id].args.begin(), graph[id].args.end(),
-                                                [&](ValueId arg) { return loaded[arg]; });
-  return loaded;
 }
 
 /// Of what is gathered at places that the data decides, the bytes that neighbouring threads may

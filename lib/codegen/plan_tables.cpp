@@ -1,7 +1,7 @@
 // Pointwise kernels whose neighbouring elements look up in a part of a tensor at places that the
 // data decides: planes of an image that is sampled, rows whose elements are taken in another order,
 // tables of numbers. A block brings its part to shared memory first. In memory each lane asks for a
-// line of its own, of which a multiprocessor serves one a clock; of shared memory a warp takes what
+// line of its own, of which a multiprocessor serves two a clock; of shared memory a warp takes what
 // meets in few banks at once.
 #include "codegen/estimate_kernel.h"
 #include "codegen/order_elements.h"
@@ -41,27 +41,17 @@ int64_t bytes_of(const ir::Module &module, const Value &value) {
   return static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
 }
 
-/// By value, whether it depends on a loop.
-std::vector<bool> varying(const KernelGraph &graph, Expr variable) {
-  std::vector<bool> varies(graph.values.size(), false);
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
-    const Value &value = graph[id];
-    varies[id] =
-        symbolic::depends_on(value.index, variable) ||
-        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return varies[arg]; });
-  }
-  return varies;
-}
-
-/// Loads whose places are looked up anew for neighbours along the innermost loop, of memory that
-/// the kernel does not change.
+/// Loads whose places the data decides anew for neighbours along the innermost loop, of memory that
+/// the kernel does not change. (What positions alone decide, as in a resampling, is near for
+/// neighbours.)
 std::vector<ValueId> looked_up(const ir::Module &module, const KernelGraph &graph) {
-  const std::vector<bool> varies = varying(graph, graph.element_variables.back());
+  const std::vector<bool> varies = varying(graph, graph.element_variables.back()),
+                          decided = decided_by_data(graph);
   std::vector<ValueId> result;
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
     const auto is_own = [&](ValueId arg) {
-      return varies[arg] && graph[arg].op == Op::set_indirect &&
+      return varies[arg] && decided[arg] && graph[arg].op == Op::set_indirect &&
              symbolic::depends_on(value.index, graph[arg].symbol);
     };
     const auto changes = [&](const Value &other) {
@@ -176,45 +166,58 @@ struct Turns {
   double time = 0;        // in nanoseconds
 };
 
+/// Rows, their elements, the bytes that each looks up in, and what an element takes.
+struct RowWork {
+  int64_t rows = 1, elements = 1, bytes = 0;
+  int vector = 1;
+  double spent = 0; // nanoseconds of a multiprocessor
+};
+
 /// The multiprocessors' rounds are whole, each part brings the table again, and where each block
-/// has one, all bring theirs at once, and then none. `spent`: on an element, by a multiprocessor.
-Turns choose_turns(const target::Target &target, const KernelGraph &graph, size_t inner,
-                   int64_t bytes, int vector, double spent) {
-  constexpr int64_t kMostParts = 1024;
+/// has one, all bring theirs at once, and then none. 0: there are not more parts than blocks.
+double nanoseconds_of(const target::Target &target, const RowWork &work, const Turns &turns) {
   constexpr double kFirst = 1200; // nanoseconds until the first of it is there
+  const int64_t blocks = std::min(resident_blocks(target, work.bytes * (turns.are_taken ? 2 : 1)),
+                                  kMostResident / turns.threads),
+                parts = work.rows * turns.parts, at_once = blocks * target.multiprocessors,
+                step = int64_t{turns.threads} * work.vector,
+                steps = (work.elements / turns.parts + step - 1) / step;
+  if (turns.are_taken && parts <= at_once)
+    return 0;
+  const double rounds = std::ceil(static_cast<double>(parts) / static_cast<double>(at_once)),
+               bring = static_cast<double>(work.bytes * blocks) / kBroughtBytes,
+               busy = std::min(1.0, static_cast<double>(turns.threads * blocks) / kThreadsThatFill),
+               compute = work.spent * static_cast<double>(steps * step * blocks) / busy;
+  return turns.are_taken ? kFirst + bring + rounds * std::max(bring, compute)
+                         : rounds * (kFirst + bring + compute);
+}
+
+/// `wanted`: threads, or 0.
+Turns choose_turns(const target::Target &target, const KernelGraph &graph, size_t inner,
+                   RowWork work, int wanted) {
+  constexpr int64_t kMostParts = 1024;
   const int64_t size = graph.element_sizes[inner].value();
   const bool innermost = inner + 1 == graph.element_sizes.size();
-  int64_t rows = 1, elements = 1;
   for (size_t i = 0; i < graph.element_sizes.size(); ++i)
-    (i < inner ? rows : elements) *= graph.element_sizes[i].value();
+    (i < inner ? work.rows : work.elements) *= graph.element_sizes[i].value();
+  std::vector<int64_t> divisors;
+  for (int64_t parts = 1; parts <= std::min(size, kMostParts); ++parts)
+    if (size % parts == 0 && (!innermost || size / parts % work.vector == 0))
+      divisors.push_back(parts);
   Turns best;
-  for (const bool are_taken : {false, true}) {
-    const int64_t held = bytes * (are_taken ? 2 : 1);
-    if (held > target.shared_bytes_per_block)
-      continue;
+  for (const bool are_taken : {false, true})
     for (const int threads : {1024, 768, 512, 384, 256})
-      for (int64_t parts = 1; parts <= std::min(size, kMostParts); ++parts) {
-        const int64_t blocks =
-            std::min<int64_t>(resident_blocks(target, held), kMostResident / threads);
-        if (size % parts != 0 || (innermost && size / parts % vector != 0))
+      for (const int64_t parts : divisors) {
+        Turns turns{parts, threads, are_taken, 0};
+        const bool fits = work.bytes * (are_taken ? 2 : 1) <= target.shared_bytes_per_block,
+                   leaves_idle = parts > 1 && work.elements / parts < threads * work.vector;
+        if (!fits || leaves_idle || (wanted != 0 && threads != wanted))
           continue;
-        const int64_t each = elements / parts, step = int64_t{threads} * vector,
-                      at_once = blocks * target.multiprocessors;
-        if ((each < step && parts > 1) || (are_taken && rows * parts <= at_once))
-          continue;
-        const double rounds = std::ceil(static_cast<double>(rows * parts) /
-                                        static_cast<double>(at_once)),
-                     bring = static_cast<double>(bytes * blocks) / kBroughtBytes,
-                     busy = std::min(1.0, static_cast<double>(threads * blocks) / kThreadsThatFill),
-                     work = spent * static_cast<double>((each + step - 1) / step * step * blocks) /
-                            busy;
-        const double time = are_taken ? kFirst + bring + rounds * std::max(bring, work)
-                                      : rounds * (kFirst + bring + work);
-        if (best.parts == 0 || time < best.time)
-          best = {parts, threads, are_taken, time};
+        turns.time = nanoseconds_of(target, work, turns);
+        if (turns.time > 0 && (best.parts == 0 || turns.time < best.time))
+          best = turns;
       }
-  }
-  return rows * best.parts >= target.multiprocessors / 2 ? best : Turns{};
+  return work.rows * best.parts >= target.multiprocessors / 2 ? best : Turns{};
 }
 
 struct Planned {
@@ -295,8 +298,11 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
     else if (value.buffer != ir::kNone)
       clocks += line_of(module, plan, id, walk.vector);
   }
-  const double spent = std::max(instructions / kIssued, clocks / kClock);
-  const Turns turns = choose_turns(request.target, graph, inner, bytes, walk.vector, spent);
+  RowWork work;
+  work.bytes = bytes;
+  work.vector = walk.vector;
+  work.spent = std::max(instructions / kIssued, clocks / kClock);
+  const Turns turns = choose_turns(request.target, graph, inner, work, request.chosen().threads);
   if (turns.parts == 0)
     return std::nullopt;
   walk.threads = turns.threads;

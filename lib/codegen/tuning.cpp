@@ -83,6 +83,12 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
     if (plan.graph.sorts() || row->threads == 1 || plan.graph.look_back)
       return found;
+    if (!plan.tables.empty()) {
+      for (const int threads : {256, 512, 1024})
+        if (threads != row->threads)
+          found.push_back({.threads = threads});
+      return found;
+    }
     if (!plan.graph.reduces) { // parts of rows: as long as their threads take
       for (const int threads : {64, 128, 256})
         if (threads != row->threads)
