@@ -435,6 +435,13 @@ protected:
       return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
+      if (!plan_.exact.empty() && plan_.exact[id]) {
+        const auto operand = [&](size_t i) {
+          return converted(use(value.args[i]), dtype_of(value.args[i]), value.dtype);
+        };
+        return "tc_plain_" + std::string(ir::op_name(value.op)) + "(" + operand(0) + ", " +
+               operand(1) + ")";
+      }
       if (value.op == ir::Op::to_dtype && value.dtype == DType::i64 &&
           tensor::is_floating(dtype_of(value.args[0])) && value_range(graph_, id))
         return "static_cast<long long>(tc_to<int>(" + use(value.args[0]) +

@@ -260,6 +260,10 @@ struct KernelPlan {
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
   /// Exponentials and quotients whose last digits nothing shows: the fewest instructions.
   std::vector<bool> quick;
+  /// Sums, differences and products of which the last bits decide: what is rounded to integers is
+  /// made of them. None becomes part of a fused step, which a compiler chooses by what else is
+  /// there: another kernel that computes the same has the same bits, and PyTorch's operators have.
+  std::vector<bool> exact;
   /// RowWalk: stores of neighbours one by one, which neighbouring lanes make of neighbours through
   /// shared memory (tc_store_lanes), or none; of rows that a thread has alone also its loads
   /// (tc_load_own, tc_store_own).

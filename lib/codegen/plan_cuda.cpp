@@ -647,6 +647,7 @@ void finish_plan(const Request &request, KernelPlan &plan) {
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);
   choose_quick(request.module, plan);
+  find_exact(plan);
 }
 
 KernelPlan make_plan(const Request &request) {

@@ -21,6 +21,9 @@ struct Request {
 /// and results of 16 bits do not show; nor do quotients that are only stored so.
 void choose_quick(const ir::Module &module, KernelPlan &plan);
 
+/// Fills exact. After choose_quick.
+void find_exact(KernelPlan &plan);
+
 /// Neighbouring columns that a block reduces: a warp's loads are 128 bytes of floats.
 inline constexpr int kColumnsPerBlock = 32;
 

@@ -133,4 +133,38 @@ void choose_quick(const ir::Module &module, KernelPlan &plan) {
   }
 }
 
+void find_exact(KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  const auto cuts = [&](const Value &value) {
+    switch (value.op) {
+    case Op::floor:
+    case Op::ceil:
+    case Op::round:
+    case Op::trunc:
+    case Op::floordiv:
+    case Op::truncdiv:
+    case Op::fmod:
+    case Op::mod:
+      return true;
+    case Op::to_dtype:
+      return !tensor::is_floating(value.dtype) && value.dtype != DType::boolean;
+    default:
+      return false;
+    }
+  };
+  std::vector<bool> decides(graph.values.size(), false); // users come behind their arguments
+  plan.exact.assign(graph.values.size(), false);
+  for (size_t id = graph.values.size(); id-- > 0;) {
+    const Value &value = graph.values[id];
+    const bool adds = value.op == Op::add || value.op == Op::sub || value.op == Op::mul;
+    plan.exact[id] = decides[id] && adds && tensor::is_floating(value.dtype);
+    if (plan.exact[id] || (decides[id] && value.op == Op::truediv))
+      plan.quick[id] = false;
+    const bool ends = value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort ||
+                      value.op == Op::load;
+    for (const ValueId arg : value.args)
+      decides[arg] = decides[arg] || cuts(value) || (decides[id] && !ends);
+  }
+}
+
 } // namespace tsc::codegen

@@ -342,6 +342,7 @@ def indexing(c):
     c.case("index_broadcast", lambda t, i, j: t[i[:, None], j], c.randn(7, 4), c.ints(5, low=0, high=7), c.ints(3, low=0, high=4))
     c.case("index_middle", lambda t, i: t[:, i], c.randn(3, 7, 4), c.ints(5, low=0, high=7))
     c.case("index_select", lambda t, i: torch.index_select(t, 1, i), c.randn(3, 7), c.ints(4, low=0, high=7))
+    c.case("index_select_one_place", lambda t, i: (torch.index_select(t, 1, i), t.index_select(-2, i) * 2), c.randn(3, 7), torch.tensor(2))
     c.case("gather", lambda t, i: torch.gather(t, 1, i), c.randn(3, 7), c.ints(3, 5, low=0, high=7))
     c.case("gather_int32_table", lambda t, i: torch.gather(t, 0, i), c.ints(6, 3, dtype=torch.int32), c.ints(2, 3, low=0, high=6))
     c.case("index_put", lambda t, i, v: t.index_put((i,), v), c.randn(7, 3), torch.tensor([4, 0, 2]), c.randn(3, 3))

@@ -149,6 +149,37 @@ TEST_CASE("places of samples that cannot point elsewhere are not checked") {
   }
 }
 
+TEST_CASE("what is rounded to integers is made without fused steps") {
+  const testing::MadeGraph graph{
+      "whole parts",
+      {{"x", "float32", {40, 64}}, {"z", "float64", {40, 64}}},
+      {{"m", "aten.mul.Tensor", {"$x", 3.7}},
+       {"a", "aten.add.Tensor", {"$m", 0.3}},
+       {"f", "aten.floor.default", {"$a"}},
+       {"y", "aten.sub.Tensor", {"$a", "$f"}},
+       {"n", "aten.mul.Tensor", {"$z", 5.1}},
+       {"b", "aten.sub.Tensor", {"$n", "$z"}},
+       {"i", "prims.convert_element_type.default", {"$b", {{"dtype", "int64"}}}},
+       {"u", "aten.mul.Tensor", {"$x", "$x"}},
+       {"v", "aten.add.Tensor", {"$u", 1.0}}},
+      {"y", "i", "v"},
+      {}};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  std::string text;
+  for (const auto &kernel : compilation.program.kernels)
+    text += kernel.cuda.text;
+  const auto count = [&](const std::string &part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  CHECK(count("tc_plain_mul(") == 2);
+  CHECK(count("tc_plain_add(") == 1);
+  CHECK(count("tc_plain_sub(") == 1);
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+}
+
 TEST_CASE("long rows are stored to several tensors") {
   const testing::MadeGraph graph = planned(stored_twice());
   testing::check_made(graph, testing::compile_made(graph, false), 0, testing::plan_ways());

@@ -190,6 +190,20 @@ TC_FN float tc_mul(float x, float y) { return x * y; }
 TC_FN double tc_add(double x, double y) { return x + y; }
 TC_FN double tc_sub(double x, double y) { return x - y; }
 TC_FN double tc_mul(double x, double y) { return x * y; }
+
+// Rounded by themselves, no part of a fused step.
+#ifdef TC_DEVICE
+TC_FN float tc_plain_add(float x, float y) { return __fadd_rn(x, y); }
+TC_FN float tc_plain_sub(float x, float y) { return __fsub_rn(x, y); }
+TC_FN float tc_plain_mul(float x, float y) { return __fmul_rn(x, y); }
+TC_FN double tc_plain_add(double x, double y) { return __dadd_rn(x, y); }
+TC_FN double tc_plain_sub(double x, double y) { return __dsub_rn(x, y); }
+TC_FN double tc_plain_mul(double x, double y) { return __dmul_rn(x, y); }
+#else
+template <class T> TC_FN T tc_plain_add(T x, T y) { return x + y; }
+template <class T> TC_FN T tc_plain_sub(T x, T y) { return x - y; }
+template <class T> TC_FN T tc_plain_mul(T x, T y) { return x * y; }
+#endif
 TC_FN bool tc_add(bool x, bool y) { return x || y; }
 TC_FN bool tc_mul(bool x, bool y) { return x && y; }
 template <class T> TC_FN T tc_neg(T x) { return tc_sub(T(0), x); }
@@ -359,9 +373,7 @@ template <class T> TC_FN T tc_whole_quotient(T x, T y) {
 /// Toward zero.
 template <class T> TC_FN T tc_truncdiv(T x, T y) {
   const T quotient = tc_whole_quotient(x, y);
-  return y == T(0)                                         ? T(0)
-         : y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(quotient)
-                                                           : quotient;
+  return y == T(0) ? T(0) : y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(quotient) : quotient;
 }
 /// 1 + tanh(x), which is 2 / (1 + e to -2x): nearer to it where it is small than the sum is.
 TC_FN float tc_tanh_plus_1(float x) {
@@ -374,10 +386,17 @@ TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
 TC_FN bool tc_divides_closely(float ratio, float y) {
   return TC_LIBM(fabsf)(ratio) < 4194304.0f && TC_LIBM(fabsf)(y) < TC_INF;
 }
+/// Whether a quotient is no number, or of a finite x by an infinite y: nothing to go digit by digit
+/// for, which a warp would wait for if one of its lanes did.
+TC_FN bool tc_divides_no_number(float x, float y) {
+  return !(TC_LIBM(fabsf)(x) < TC_INF) || !(TC_LIBM(fabsf)(y) <= TC_INF) || y == 0.0f;
+}
 TC_FN float tc_fmod(float x, float y) {
   const float ratio = x / y;
   if (!tc_divides_closely(ratio, y))
-    return TC_LIBM(fmodf)(x, y);
+    return tc_divides_no_number(x, y)    ? TC_NAN
+           : TC_LIBM(fabsf)(y) == TC_INF ? x
+                                         : TC_LIBM(fmodf)(x, y);
   float rest = TC_LIBM(fmaf)(-TC_LIBM(truncf)(ratio), y, x);
   if (rest != 0.0f && (rest < 0.0f) != (x < 0.0f)) // the ratio was rounded up to an integer
     rest += TC_LIBM(copysignf)(y, x);
@@ -412,8 +431,15 @@ template <class T> TC_FN T tc_floordiv_floating(T x, T y) {
 }
 TC_FN float tc_floordiv(float x, float y) {
   const float ratio = x / y;
-  if (!tc_divides_closely(ratio, y))
-    return tc_floordiv_floating(x, y);
+  if (!tc_divides_closely(ratio, y)) {
+    if (y == 0.0f)
+      return ratio;
+    if (tc_divides_no_number(x, y))
+      return TC_NAN;
+    return TC_LIBM(fabsf)(y) < TC_INF              ? tc_floordiv_floating(x, y)
+           : x != 0.0f && (x < 0.0f) != (y < 0.0f) ? -1.0f
+                                                   : TC_LIBM(copysignf)(0.0f, ratio);
+  }
   float quotient = TC_LIBM(floorf)(ratio);
   const float rest = TC_LIBM(fmaf)(-quotient, y, x);
   if (rest != 0.0f && (rest < 0.0f) != (y < 0.0f)) // the ratio was rounded up to an integer

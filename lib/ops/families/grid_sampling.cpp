@@ -297,7 +297,8 @@ void add_grid_sampling(Table &table) {
   // What tracing on a GPU makes of samples that cuDNN has a kernel for.
   table.add("cudnn_grid_sampler(Tensor self, Tensor grid) -> Tensor output")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        return builder.call("aten.grid_sampler_2d.default", {call["self"], call["grid"], 0, 0, true});
+        return builder.call("aten.grid_sampler_2d.default",
+                            {call["self"], call["grid"], 0, 0, true});
       });
   table.add("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor")
       .decompose(affine_grid);

@@ -198,12 +198,13 @@ void add_grid_sampling_gradients(Table &table) {
                        "interpolation_mode, int padding_mode, bool align_corners, bool[2] "
                        "output_mask) -> (Tensor, Tensor)"))
         .decompose(of_grid_sample);
-  table.add("cudnn_grid_sampler_backward(Tensor self, Tensor grid, Tensor grad_output) -> (Tensor "
-            "grad_self, Tensor grad_grid)")
+  table
+      .add("cudnn_grid_sampler_backward(Tensor self, Tensor grid, Tensor grad_output) -> (Tensor "
+           "grad_self, Tensor grad_grid)")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        return builder.call("aten.grid_sampler_2d_backward.default",
-                            {call["grad_output"], call["self"], call["grid"], 0, 0, true,
-                             Arguments{true, true}});
+        return builder.call(
+            "aten.grid_sampler_2d_backward.default",
+            {call["grad_output"], call["self"], call["grid"], 0, 0, true, Arguments{true, true}});
       });
 }
 

@@ -231,7 +231,11 @@ Argument index_select(GraphBuilder &builder, const Call &call) {
     Argument only = builder.call("aten.reshape.default", {call["index"], Arguments{}});
     return builder.call("aten.gather.default", {call["self"], 0, only});
   }
-  Argument index = checked_range(builder, call["index"], self.layout.sizes[dim]);
+  // One place without a dimension leaves one of size 1.
+  Argument places = builder.meta(call["index"]).layout.rank() == 0
+                        ? builder.call("aten.unsqueeze.default", {call["index"], 0})
+                        : call["index"];
+  Argument index = checked_range(builder, places, self.layout.sizes[dim]);
   Argument picked = builder.call("aten.index.Tensor", {call["self"], index_at(index, dim)});
   if (builder.meta(picked).layout.is_contiguous())
     return picked;
