@@ -722,7 +722,11 @@ KernelPlan make_plan(const Request &request) {
         (!windows || windows->tile == 1) && plan_short_rows_of_neighbours(request, shared, true) &&
         (is_chosen || is_faster(request, shared, plan)))
       plan = std::move(shared);
-    if (written && is_faster(request, *written, plan))
+    // A thread that holds a row loads it element by element: whole vectors stream better.
+    constexpr double kInVectors = 1.25;
+    const auto *held = std::get_if<ColumnWalk>(&plan.walk);
+    const bool holds = held && held->threads == 1 && held_words(plan) > 0;
+    if (written && is_faster(request, *written, plan, holds ? kInVectors : kLeastGain))
       plan = *std::move(written);
     if (const auto *row = std::get_if<RowWalk>(&plan.walk); row && !whole_rows && stores_elements) {
       std::optional<KernelPlan> parts = plan_row_parts(request, plan.graph, *row);

@@ -158,8 +158,7 @@ void find_exact(KernelPlan &plan) {
     const Value &value = graph.values[id];
     const bool adds = value.op == Op::add || value.op == Op::sub || value.op == Op::mul;
     plan.exact[id] = decides[id] && adds && tensor::is_floating(value.dtype);
-    if (plan.exact[id] || (decides[id] && value.op == Op::truediv))
-      plan.quick[id] = false;
+    plan.quick[id] = plan.quick[id] && !decides[id];
     const bool ends = value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort ||
                       value.op == Op::load;
     for (const ValueId arg : value.args)

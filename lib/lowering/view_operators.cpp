@@ -4,6 +4,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
+#include "ops/families/slice_bounds.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -44,25 +45,19 @@ NodeValue squeeze_operator(Context &context, const ops::Call &call) {
   return squeeze(context, value, dimensions);
 }
 
-/// A start index as torch takes it: negative ones count from the end, then clamped to [0, size].
-Expr clamp_index(const Context &context, Expr index, Expr size) {
-  if (graph::depends_on_data(index)) // what it reads has to lie in the dimension
-    return symbolic::bounds(index, *context.ranges).high < 0 ? index + size : index;
-  if (index.is_integer() && index.value() < 0)
-    index = index + size;
-  if (index.is_integer() && size.is_integer())
-    return std::clamp<int64_t>(index.value(), 0, size.value());
-  if (symbolic::known_nonnegative(index, *context.ranges) &&
-      symbolic::known_less_equal(index, size, *context.ranges))
-    return index;
-  return symbolic::minimum(symbolic::maximum(index, 0), size);
+/// Where a slice starts: one that the data decides lies in the dimension.
+Expr start_of(const Context &context, const ops::Call &call, const std::vector<Expr> &sizes) {
+  const Expr start = call.has("start") ? call.size("start") : Expr(0);
+  if (!graph::depends_on_data(start))
+    return ops::slice_bounds(call, sizes).start;
+  const size_t dimension = dimension_argument(call, "dim", sizes.size());
+  return symbolic::bounds(start, *context.ranges).high < 0 ? start + sizes[dimension] : start;
 }
 
 NodeValue slice_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
   const size_t dimension = dimension_argument(call, "dim", value.sizes.size());
-  const Expr size = value.sizes[dimension];
-  const Expr start = call.has("start") ? clamp_index(context, call.size("start"), size) : Expr(0);
+  const Expr start = start_of(context, call, value.sizes);
   return slice(context, value, dimension, start, result_meta(context).layout.sizes[dimension],
                call.size("step"));
 }
@@ -71,7 +66,7 @@ NodeValue select_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
   const size_t dimension = dimension_argument(call, "dim", value.sizes.size());
   Expr index = call.size("index");
-  if (index.is_integer() && index.value() < 0)
+  if (symbolic::bounds(index, *context.ranges).high < 0)
     index = index + value.sizes[dimension];
   else if (graph::depends_on_data(index) && !index.is_symbol()) // a symbol alone wraps
     index = in_front(context, index, value.sizes[dimension]);

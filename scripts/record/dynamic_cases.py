@@ -43,6 +43,14 @@ class Differences(torch.nn.Module):
         return torch.diff(x, n=17, prepend=y, append=y), torch.diff(x, n=20), z
 
 
+class LastRows(torch.nn.Module):
+    """Slices of as many of the last as a size says, and of all but those."""
+
+    def forward(self, x, y):
+        n, m = x.shape[0], y.shape[0]
+        return y[-n:] + x[:, None], y[-n:], (y * 2)[:-n], y[n - m:].flip(0), y[:, -(n - 1):].sum(1), y[-n], y.slice_scatter(x[:2, None].expand(2, y.shape[1]), 0, -n, 2 - n)
+
+
 class Gated(torch.nn.Module):
     """Halves of dimensions that are symbols, and what comes to them."""
 
@@ -405,6 +413,8 @@ def operators():
     columns = lambda n, m: (r(n, m).bfloat16(),)
     yield "half_columns", HalfColumns(), columns(5000, 256), ({0: auto, 1: auto},), runs(columns, (300, 24), (41, 67), (3, 5))
     yield "whole_ranges", WholeRanges(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
+    behind = lambda n, m, k: (r(n), r(m, k))
+    yield "last_rows", LastRows(), behind(4, 9, 7), ({0: Dim("n", min=3, max=50)}, {0: auto, 1: auto}), runs(behind, (4, 9, 7), (3, 4, 5), (11, 40, 33))
 
 
 def rows():

@@ -59,7 +59,7 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
 /// Whole graphs, single operators, rows and columns of any number and length.
 void check_families(const std::function<Runner(const DynamicGraph &)> &runner) {
   check_graphs("dynamic", 8, runner);
-  check_graphs("dynamic_operators", 14, runner);
+  check_graphs("dynamic_operators", 15, runner);
   check_graphs("dynamic_rows", 4, runner);
 }
 

@@ -330,6 +330,15 @@ Value unfold_value(const Call &call) {
 
 } // namespace
 
+/// A place that counts from the end if it is negative. Of `x[-n:]` the trace has decided that n is
+/// no 0; which sign a difference of sizes has is known when they are.
+Expr in_front(const Call &call, Expr value, Expr size) {
+  const symbolic::Interval interval = symbolic::bounds(value, call.ranges());
+  return interval.low >= 0    ? value
+         : interval.high <= 0 ? value + size
+                              : value + size * graph::less(value, 0);
+}
+
 SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   SliceBounds bounds;
   bounds.dim = existing_dim(call, call.integer("dim"), sizes.size());
@@ -338,10 +347,10 @@ SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   if (bounds.step.is_integer() && bounds.step.value() <= 0)
     call.fail("TSC-O026", call.node().target + ": the step is " + symbolic::print(bounds.step),
               "use a positive step");
-  auto in_front = [&](Expr value) {
+  const auto in_front = [&](Expr value) {
     if (value.is_integer() && value.value() == INT64_MAX)
       return size; // "to the end"
-    return symbolic::bounds(value, call.ranges()).high < 0 ? value + size : value;
+    return ops::in_front(call, value, size);
   };
   auto clamp = [&](Expr value) {
     value = in_front(value);
