@@ -331,9 +331,12 @@ Value unfold_value(const Call &call) {
 } // namespace
 
 /// A place that counts from the end if it is negative. Of `x[-n:]` the trace has decided that n is
-/// no 0; which sign a difference of sizes has is known when they are.
+/// no 0; which sign a difference of sizes has is known when they are. What the data decides has the
+/// sign that the trace has seen.
 Expr in_front(const Call &call, Expr value, Expr size) {
   const symbolic::Interval interval = symbolic::bounds(value, call.ranges());
+  if (graph::depends_on_data(value))
+    return interval.high < 0 ? value + size : value;
   return interval.low >= 0    ? value
          : interval.high <= 0 ? value + size
                               : value + size * graph::less(value, 0);
