@@ -99,11 +99,9 @@ std::optional<std::vector<HeldTable>> tables_of(const ir::Module &module, const 
       fresh.elements = reached.high - reached.low + 1;
       table = tables.insert(tables.end(), std::move(fresh));
     } else {
-      const int64_t first = std::min<int64_t>(
-          0, reached.low - symbolic::simplify(table->first - outside, graph.ranges).value());
-      const int64_t last =
-          std::max(table->elements - 1,
-                   reached.high - symbolic::simplify(table->first - outside, graph.ranges).value());
+      const int64_t start = symbolic::simplify(table->first - outside, graph.ranges).value(),
+                    first = std::min<int64_t>(0, reached.low - start),
+                    last = std::max(table->elements - 1, reached.high - start);
       table->first = symbolic::simplify(table->first + Expr(first), graph.ranges);
       table->elements = last - first + 1;
     }
@@ -237,6 +235,42 @@ double line_of(const ir::Module &module, const KernelPlan &plan, ValueId id, int
   return std::clamp(apart * vector * bytes / kLine, bytes / kLine, 1.0);
 }
 
+/// Elements of a thread's run. Corners of a sample are shared by neighbours, as far as they lie
+/// together: lanes are neighbours then.
+int choose_run(const ir::Module &module, const KernelPlan &plan, bool has_corners) {
+  const KernelGraph &graph = plan.graph;
+  int vector = choose_vector(module, plan);
+  if (has_corners) {
+    int64_t narrowest = kBytesBesideLookUp;
+    for (const Value &value : graph.values)
+      if (value.op == Op::store)
+        narrowest = std::min(narrowest, bytes_of(module, value));
+    vector = std::min(vector, static_cast<int>(kBytesBesideLookUp / narrowest));
+  }
+  while (vector > 1 &&
+         !symbolic::known_multiple_of(graph.element_sizes.back(), vector, graph.ranges))
+    vector /= 2;
+  return vector;
+}
+
+/// Nanoseconds of a multiprocessor for an element, by its instructions or by what the first-level
+/// cache and shared memory move. After classify_accesses.
+double spent_on_element(const ir::Module &module, const KernelPlan &plan,
+                        const std::vector<ValueId> &loads, int vector) {
+  double instructions = 0, clocks = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.level != Level::element)
+      continue;
+    instructions += instructions_of(plan.graph, value);
+    if (std::find(loads.begin(), loads.end(), id) != loads.end())
+      clocks += kBanks / kWarp;
+    else if (value.buffer != ir::kNone)
+      clocks += line_of(module, plan, id, vector);
+  }
+  return std::max(instructions / kIssued, clocks / kClock);
+}
+
 /// One plan: the loops from `inner` on within a block, `copies` elements of the loop before a
 /// thread.
 std::optional<Planned> plan_with(const Request &request, const KernelGraph &given, size_t inner,
@@ -244,6 +278,7 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
   const ir::Module &module = request.module;
   KernelPlan plan;
   plan.graph = given;
+  std::string shared; // for the description
   if (copies > 1) {
     const KernelGraph by_copies =
         divide_loop(given, {inner - 1, copies, false}, unused_variable(given));
@@ -252,6 +287,9 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
     if (!unrolled)
       return std::nullopt;
     plan.graph = std::move(unrolled->graph);
+    shared = std::to_string(copies) + " elements along " +
+             given.element_variables[inner - 1].spelling() +
+             " a thread, which share what does not depend on it, ";
     inner -= given.element_sizes[inner - 1].is_integer(copies) ? 1 : 0; // that loop is gone
     plan.copies = static_cast<int>(copies);
   }
@@ -270,38 +308,14 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
     looked *= static_cast<double>(graph.element_sizes[i].value());
   if (looked < kLookedUpAgain * held || (has_corners && bytes > copies * kMostOfCorners))
     return std::nullopt;
-  // Corners of a sample: neighbours share what they look up, as far as it lies together.
   RowWalk walk;
   assign_phases(graph);
-  const int widest = choose_vector(module, plan);
-  walk.vector = widest;
-  if (has_corners) {
-    int64_t narrowest = kBytesBesideLookUp;
-    for (const Value &value : graph.values)
-      if (value.op == Op::store)
-        narrowest = std::min(narrowest, bytes_of(module, value));
-    walk.vector = std::min(widest, static_cast<int>(kBytesBesideLookUp / narrowest));
-  }
-  while (walk.vector > 1 &&
-         !symbolic::known_multiple_of(graph.element_sizes.back(), walk.vector, graph.ranges))
-    walk.vector /= 2;
+  walk.vector = choose_run(module, plan, has_corners);
   classify_accesses(module, plan, walk.vector);
-  double instructions = 0, clocks = 0; // of an element; clocks: of the first-level cache
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
-    const Value &value = graph[id];
-    if (value.level != Level::element)
-      continue;
-    instructions += instructions_of(graph, value);
-    const bool is_looked_up = std::find(loads.begin(), loads.end(), id) != loads.end();
-    if (is_looked_up)
-      clocks += kBanks / kWarp;
-    else if (value.buffer != ir::kNone)
-      clocks += line_of(module, plan, id, walk.vector);
-  }
   RowWork work;
   work.bytes = bytes;
   work.vector = walk.vector;
-  work.spent = std::max(instructions / kIssued, clocks / kClock);
+  work.spent = spent_on_element(module, plan, loads, walk.vector);
   const Turns turns = choose_turns(request.target, graph, inner, work, request.chosen().threads);
   if (turns.parts == 0)
     return std::nullopt;
@@ -334,12 +348,7 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
   }
   plan.description = "pointwise, what elements look up in in shared memory, " +
                      std::to_string(bytes) + " bytes a block of " + std::to_string(walk.threads) +
-                     " threads, " +
-                     (copies > 1 ? std::to_string(copies) + " elements along " +
-                                       given.element_variables[inner].spelling() +
-                                       " a thread, which share what does not depend on it, "
-                                 : "") +
-                     access_text(module, plan, walk.vector);
+                     " threads, " + shared + access_text(module, plan, walk.vector);
   return Planned{std::move(plan), turns.time};
 }
 
