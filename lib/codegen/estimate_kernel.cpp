@@ -388,7 +388,10 @@ private:
     }
     if (stores && value.mode != ir::StoreMode::plain)
       changed_sectors_ += of_sectors * times / kWarp * share;
-    if (anywhere)
+    const auto changes = [](const Value &other) { // sectors that change are counted
+      return other.op == Op::store && other.mode != ir::StoreMode::plain;
+    };
+    if (anywhere && std::none_of(graph_.values.begin(), graph_.values.end(), changes))
       second_level_ += missed(value) * of_sectors * kSector * times / kWarp * share;
     if (is_read_apart(id)) {
       second_level_ += of_sectors * kSector * times / kWarp * share;

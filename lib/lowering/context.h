@@ -29,7 +29,6 @@ using ir::Operand;
 struct LoopCost {
   size_t operations = 0;
   size_t reads = 0;            // distinct (buffer, index) pairs
-  size_t large_reads = 0;      // those of buffers that are not much smaller than the value
   size_t nontrivial_reads = 0; // those whose index is not a constant
   size_t draws = 0;            // of random numbers
   size_t functions = 0;        // operations that take several instructions

@@ -31,15 +31,6 @@ int64_t gathered_bytes(const Context &context, BufferId buffer) {
          static_cast<int64_t>(tensor::size_in_bytes(memory.dtype));
 }
 
-/// Whether a buffer has far fewer elements than what is computed with it: a number a channel, or a
-/// row, which costs nothing to read again.
-bool is_small(const Context &context, BufferId buffer, const Storage &storage) {
-  constexpr int64_t kTimes = 256;
-  const auto held = symbolic::numel(context.module.buffer(buffer).layout.sizes).as_integer(),
-             own = symbolic::numel(storage.sizes).as_integer();
-  return held && own && *held * kTimes <= *own;
-}
-
 const LoopCost &cost_of(Context &context, Storage &storage) {
   if (!storage.cost) {
     const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
@@ -48,7 +39,6 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
       ++cost.operations;
       if (op.op == Op::load) {
         ++cost.reads;
-        cost.large_reads += is_small(context, op.buffer, storage) ? 0 : 1;
         cost.nontrivial_reads += body.indices[op.index].is_integer() ? 0 : 1;
         cost.gathered_bytes = std::max(cost.gathered_bytes, gathered_bytes(context, op.buffer));
       }
@@ -359,14 +349,8 @@ void realize_by_policy(Context &context, TensorValue &value) {
   }
   // A draw costs more than reading a mask of one byte an element does.
   const bool inlined = policy.reductions_take_values && is_for_reductions(context, users);
-  // Of three large operands each reader reads one more than if the value was stored; look-ups and
-  // more functions than that (means are quotients) are not made again for what small ones save.
-  constexpr size_t kFewOperands = 2;
-  const bool is_light = policy.compute_channels_once && cost.large_reads <= kFewOperands &&
-                        cost.lookups == 0 && cost.functions <= kFewOperands;
-  const size_t reads = is_light ? cost.large_reads : cost.reads;
   const bool reused =
-      users.size() > 1 && !inlined && (reads > policy.realize_reads_threshold || large);
+      users.size() > 1 && !inlined && (cost.reads > policy.realize_reads_threshold || large);
   const bool sums_lookups = policy.sums_take_lookups && users.size() == 1 && cost.lookups > 1;
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
                            cost.nontrivial_reads > 1 && !inlined && !sums_lookups;

@@ -31,7 +31,7 @@ TEST_CASE("an index that positions decide is not checked, one that data decides 
   const std::string x = R"({"node": "x"})", i = R"({"node": "i"})";
   const std::string resampled =
       kernels_of("aten.upsample_bilinear2d.default", "[" + x + ", [8, 7], false]");
-  CHECK(resampled.find("const long long tmp") != std::string::npos);
+  CHECK(resampled.find("const int tmp") != std::string::npos);
   CHECK(resampled.find("tc_check_index") == std::string::npos);
   CHECK(
       kernels_of("aten.index_select.default", "[" + x + ", 2, " + i + "]").find("tc_check_index") !=
