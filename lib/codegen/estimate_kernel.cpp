@@ -409,9 +409,10 @@ private:
     int64_t runs = 1;
     for (size_t i = loops; i-- > 0 && runs < int64_t{kWarps} * kWarp;) {
       const auto size = graph_.element_sizes[i].as_integer();
-      const auto step = is_looked_up(value, graph_.element_variables[i], true)
-                            ? std::optional<Expr>(Expr(kAnywhere))
-                            : symbolic::coefficient_of(value.index, graph_.element_variables[i]);
+      const auto step =
+          value.op == Op::load && is_looked_up(value, graph_.element_variables[i], true)
+              ? std::optional<Expr>(Expr(kAnywhere))
+              : symbolic::coefficient_of(value.index, graph_.element_variables[i]);
       if (!size || !step || !step->is_integer() || (sizes.empty() && *size % vector_ != 0))
         return std::nullopt;
       const bool innermost = sizes.empty();
