@@ -1,5 +1,6 @@
 #include "codegen/estimate_kernel.h"
 #include "codegen/expression.h"
+#include "codegen/plan_steps.h"
 
 #include "scheduler/cost.h"
 
@@ -54,11 +55,9 @@ constexpr double kTileRun = 20, kTileElement = 8;
 constexpr double kRowThread = 30, kToNeighbour = 3;
 constexpr double kBlockOfWords = 100;    // ten rounds of Philox
 constexpr double kOfScatteredLine = 0.5; // of a clock: a look-up in it by one lane
-constexpr double kBanks = 3.5;           // times that a warp's look-ups anywhere meet in a bank
 constexpr double kByLanes = 2;           // an element, through shared memory
 constexpr double kEndOfRow = 3;          // an element, where a run may reach past its row
 constexpr double kTableBytes = 32;       // a clock, that a multiprocessor brings to shared memory
-constexpr double kSystemBytes = 1024;    // of each block's shared memory
 constexpr int kAnywhere = 1 << 20;       // elements or bytes, between places that are looked up
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
@@ -115,15 +114,13 @@ public:
             ? std::max(1, plan_.resident)
             : std::max(
                   1.0,
-                  std::min({std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
-                                       plan_.block),
-                            std::floor(target_.registers_per_multiprocessor /
-                                       (registers() * static_cast<double>(plan_.block))),
-                            plan_.shared_bytes > 0
-                                ? std::floor(target_.shared_bytes_per_multiprocessor /
-                                             (plan_.shared_bytes + kSystemBytes))
-                                : 32.0,
-                            32.0}));
+                  std::min(
+                      {std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
+                                  plan_.block),
+                       std::floor(target_.registers_per_multiprocessor /
+                                  (registers() * static_cast<double>(plan_.block))),
+                       static_cast<double>(blocks_by_shared_memory(target_, plan_.shared_bytes)),
+                       32.0}));
     const double at_once = std::min(static_cast<double>(*blocks), resident * multiprocessors);
     result.threads_in_flight = static_cast<int64_t>(at_once) * plan_.block;
     result.waves = static_cast<double>(*blocks) / (resident * multiprocessors);
@@ -198,13 +195,13 @@ private:
   double bytes_a_thread_ = 0;                     // that a thread has under way
   double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
 
-  /// Clocks in which blocks bring what their elements look up in.
+  /// Clocks in which blocks bring what their elements look up in while they work.
   double table_lines() const {
+    if (!plan_.has_turns()) // before they look up, which estimate adds
+      return 0;
     double bytes = 0;
     for (const HeldTable &table : plan_.tables)
       bytes += static_cast<double>(table.elements) * size_of(graph_[table.loads.front()]);
-    if (!plan_.has_turns()) // not meanwhile
-      return 0;
     return bytes * rows_ / kTableBytes;
   }
   /// The variable along which neighbouring threads lie, and how many of its steps apart.
@@ -296,7 +293,7 @@ private:
     const Interleaved *with = interleaved_of(plan_, id);
     const Neighbours *near = neighbours_of(plan_, id);
     if (is_in_table) {
-      lines_ += kBanks * times / kWarp;
+      lines_ += kBanksMet * times / kWarp;
       return;
     }
     if (value.buffer == ir::kNone || (with && with->members.front() != id) ||

@@ -20,6 +20,10 @@ program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPl
 /// Instructions of a thread for a value of one element, roughly: a vector access counts as one.
 double instructions_of(const KernelGraph &graph, const Value &value);
 
+/// Times that what a warp looks up in shared memory, anywhere, meets in a bank (2.3 were counted on
+/// an H200, samples at random).
+inline constexpr double kBanksMet = 2.5;
+
 /// Adds a part of a launch: small parts run beside each other.
 void add_part(program::KernelEstimate &launch, const program::KernelEstimate &part);
 

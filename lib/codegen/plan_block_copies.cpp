@@ -2,6 +2,7 @@
 // threads meet at one place of it, which the second-level cache serves one after the other. Shared
 // memory does so in every multiprocessor at once.
 #include "codegen/plan.h"
+#include "codegen/plan_steps.h"
 #include "scheduler/cost.h"
 
 #include <algorithm>
@@ -134,7 +135,6 @@ bool plan_block_copies(const ir::Module &module, const target::Target &target, K
     return false;
   const double updates = static_cast<double>(*rows) * static_cast<double>(*elements);
   const std::optional<Copies> copies = copies_of(module, plan, updates);
-  constexpr int64_t kSystem = 1024; // of each block's shared memory
   if (!copies || copies->list.empty() || copies->bytes > target.shared_bytes_per_block ||
       updates > 2e9)
     return false;
@@ -148,7 +148,7 @@ bool plan_block_copies(const ir::Module &module, const target::Target &target, K
   for (int together = 1; together == 1 || together * plan.block <= kMostThreads; together *= 2) {
     const int64_t most = // blocks of a multiprocessor
         std::min<int64_t>(target.max_threads_per_multiprocessor / (together * plan.block),
-                          target.shared_bytes_per_multiprocessor / (copies->bytes + kSystem));
+                          blocks_by_shared_memory(target, copies->bytes));
     for (int64_t each = 1; each <= most; ++each) {
       double time = 0;
       for (const scheduler::AtomicWork &work : copies->works)

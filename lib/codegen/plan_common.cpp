@@ -145,6 +145,11 @@ std::optional<int64_t> likely_row(const ir::Module &module, const KernelGraph &g
   return likely(module, symbolic::substitute(graph.elements(), first));
 }
 
+int64_t blocks_by_shared_memory(const target::Target &target, int64_t bytes) {
+  constexpr int64_t kSystem = 1024; // of each block's
+  return std::max<int64_t>(1, target.shared_bytes_per_multiprocessor / (bytes + kSystem));
+}
+
 bool needs_wide_index(const KernelGraph &graph) {
   constexpr int64_t kLimit = (int64_t{1} << 31) - (int64_t{1} << 22); // room for runs past the end
   const auto too_large = [&](Expr e) {

@@ -21,6 +21,10 @@ struct Request {
 /// and results of 16 bits do not show; nor do quotients that are only stored so.
 void choose_quick(const ir::Module &module, KernelPlan &plan);
 
+/// Blocks of a multiprocessor that shared memory has room for, the system's share of each counted;
+/// one at least. `bytes`: of a block.
+int64_t blocks_by_shared_memory(const target::Target &target, int64_t bytes);
+
 /// Fills exact. After choose_quick.
 void find_exact(KernelPlan &plan);
 

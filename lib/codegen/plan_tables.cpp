@@ -18,13 +18,11 @@ namespace {
 
 using ir::Op;
 
-constexpr int64_t kSystem = 1024;    // bytes of each block's shared memory
 constexpr int64_t kBeforeTable = 16; // tc_table_at
 constexpr int64_t kMostCopies = 8;   // parts of a block that share places
 constexpr size_t kMostValues = 480;  // that a thread computes
 constexpr double kLookedUpAgain = 1; // times that each element of a part is looked up, the fewest
 constexpr double kBroughtBytes = 40; // a nanosecond, by one multiprocessor
-constexpr double kBanks = 2.5;       // times that what a warp looks up meets in a bank
 constexpr double kClock = 1.7;       // a nanosecond
 constexpr int kWarp = 32, kLine = 128;
 constexpr int64_t kBytesBesideLookUp = 4; // of a thread's access, lanes being neighbours
@@ -152,10 +150,6 @@ void take_rows(KernelGraph &graph, size_t inner, int64_t parts) {
   assign_phases(graph);
 }
 
-/// Blocks of a multiprocessor that shared memory has room for.
-int64_t resident_blocks(const target::Target &target, int64_t bytes) {
-  return std::max<int64_t>(1, target.shared_bytes_per_multiprocessor / (bytes + kSystem));
-}
 /// How blocks take the rows that the loops outside are.
 struct Turns {
   int64_t parts = 0;      // that each row's elements are divided into; 0: they are too few
@@ -175,8 +169,9 @@ struct RowWork {
 /// has one, all bring theirs at once, and then none. 0: there are not more parts than blocks.
 double nanoseconds_of(const target::Target &target, const RowWork &work, const Turns &turns) {
   constexpr double kFirst = 1200; // nanoseconds until the first of it is there
-  const int64_t blocks = std::min(resident_blocks(target, work.bytes * (turns.are_taken ? 2 : 1)),
-                                  kMostResident / turns.threads),
+  const int64_t blocks = std::min(
+                    blocks_by_shared_memory(target, work.bytes * (turns.are_taken ? 2 : 1)),
+                    kMostResident / turns.threads),
                 parts = work.rows * turns.parts, at_once = blocks * target.multiprocessors,
                 step = int64_t{turns.threads} * work.vector,
                 steps = (work.elements / turns.parts + step - 1) / step;
@@ -264,7 +259,7 @@ double spent_on_element(const ir::Module &module, const KernelPlan &plan,
       continue;
     instructions += instructions_of(plan.graph, value);
     if (std::find(loads.begin(), loads.end(), id) != loads.end())
-      clocks += kBanks / kWarp;
+      clocks += kBanksMet / kWarp;
     else if (value.buffer != ir::kNone)
       clocks += line_of(module, plan, id, vector);
   }
@@ -339,7 +334,7 @@ std::optional<Planned> plan_with(const Request &request, const KernelGraph &give
   plan.block = walk.block();
   plan.walk = walk;
   plan.has_barriers = true;
-  const int64_t blocks = resident_blocks(request.target, plan.shared_bytes);
+  const int64_t blocks = blocks_by_shared_memory(request.target, plan.shared_bytes);
   plan.resident = static_cast<int>(std::min(blocks, kMostResident / plan.block));
   if (turns.are_taken) {
     plan.turns = plan.grid;

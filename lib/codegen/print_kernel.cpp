@@ -166,11 +166,9 @@ public:
     line("TC_DYN_SMEM(unsigned char, tables);");
     line("const int own = " + (is_part ? block_ : "static_cast<int>(blockIdx.x)") + ";");
     line("int half = 0;");
-    bring_tables_of("own");
+    bring_tables_of("own", "half");
     open("for (int block = own; block < " + turns + "; block += " + grid + ")");
-    line("half = " + bytes + " - half;");
-    bring_tables_of("block + " + grid, turns);
-    line("half = " + bytes + " - half;");
+    bring_tables_of("block + " + grid, bytes + " - half", turns);
     line("tc_wait_for_copies<1>();");
     line("TC_BARRIER();");
     block_ = "block";
@@ -188,13 +186,14 @@ public:
 private:
   /// Of one row, a group of copies, empty where there is none. `end`: of the rows, where it may be
   /// past them.
-  void bring_tables_of(const std::string &row, const std::string &end = "") {
+  void bring_tables_of(const std::string &row, const std::string &half,
+                       const std::string &end = "") {
     open(end.empty() ? "" : "if (" + row + " < " + end + ")");
     if (!graph_.row_variables.empty()) {
       line("const " + index_ + " row = " + as_index(row) + ";");
       decompose(graph_.row_variables, graph_.row_sizes, "row");
     }
-    bring_tables();
+    bring_tables(half);
     close();
     line("tc_close_copies();");
   }
@@ -259,14 +258,15 @@ private:
     return parameters_.name_of(module_.storage_of(load.buffer)) +
            (table.first.is_integer(0) ? "" : " + " + index_text(table.first));
   }
-  std::string place_of(const HeldTable &table) const {
-    return "tables" + (plan_.has_turns() ? " + half" : std::string()) +
+  /// `half`: where the half of shared memory begins, if there are two.
+  static std::string place_of(const HeldTable &table, const std::string &half) {
+    return "tables" + (half.empty() ? "" : " + " + half) +
            (table.offset == 0 ? "" : " + " + std::to_string(table.offset));
   }
   /// Starts to bring what elements of a row look up in.
-  void bring_tables() {
+  void bring_tables(const std::string &half) {
     for (const HeldTable &table : plan_.tables)
-      line("tc_bring_table(" + place_of(table) + ", " + memory_of(table) + ", " +
+      line("tc_bring_table(" + place_of(table, half) + ", " + memory_of(table) + ", " +
            std::to_string(table.elements) + ", " + thread_ + ", " + std::to_string(plan_.block) +
            ");");
   }
@@ -276,15 +276,15 @@ private:
       return;
     if (!plan_.has_turns()) {
       line("TC_DYN_SMEM(unsigned char, tables);");
-      bring_tables();
+      bring_tables("");
       line("tc_close_copies();");
       line("tc_wait_for_copies<0>();");
       line("TC_BARRIER();");
     }
     for (const HeldTable &table : plan_.tables)
       line(std::string(storage_type(module_.buffer(graph_[table.loads.front()].buffer).dtype)) +
-           " *const " + table_name(table) + " = tc_table_at(" + place_of(table) + ", " +
-           memory_of(table) + ");");
+           " *const " + table_name(table) + " = tc_table_at(" +
+           place_of(table, plan_.has_turns() ? "half" : "") + ", " + memory_of(table) + ");");
   }
 
   bool gives_run_ = false; // what is stored is the product's operand

@@ -13,7 +13,8 @@ struct ValueRange {
 };
 
 /// Nothing where no finite bounds are known, or where the value may be NaN. Follows positions,
-/// literals and arithmetic on them as far as minima, maxima and the conditions of what is taken there
+/// literals and arithmetic on them as far as minima, maxima and the conditions of what is taken
+/// there
 /// (`where(x >= 0 && x <= 9, x, 0)`) bound it; what is loaded has no bounds.
 std::optional<ValueRange> value_range(const KernelGraph &graph, ValueId id);
 

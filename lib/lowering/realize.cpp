@@ -318,8 +318,8 @@ bool is_table(Context &context, Storage &storage, const LoopCost &cost) {
 /// of: what follows from the statistics of a channel. Else what it takes stands in each of these,
 /// and they are as large as what is realized for its own sake.
 bool is_condensed(const Context &context, const Storage &storage, const LoopCost &cost) {
-  constexpr int64_t kOften = 256;       // readers of an element
-  constexpr int64_t kFewest = 8;        // elements: fewer are all threads' at once
+  constexpr int64_t kOften = 256; // readers of an element
+  constexpr int64_t kFewest = 8;  // elements: fewer are all threads' at once
   constexpr size_t kSteps = 12;
   constexpr int64_t kWorthIt = 1 << 27; // steps that are not computed again: a launch's time
   const auto own = symbolic::numel(storage.sizes).as_integer();

@@ -328,12 +328,10 @@ Value unfold_value(const Call &call) {
   return view_of(self, sizes, strides, self.layout.offset);
 }
 
-} // namespace
-
 /// A place that counts from the end if it is negative. Of `x[-n:]` the trace has decided that n is
 /// no 0; which sign a difference of sizes has is known when they are. What the data decides has the
 /// sign that the trace has seen.
-Expr in_front(const Call &call, Expr value, Expr size) {
+Expr counted_from_front(const Call &call, Expr value, Expr size) {
   const symbolic::Interval interval = symbolic::bounds(value, call.ranges());
   if (graph::depends_on_data(value))
     return interval.high < 0 ? value + size : value;
@@ -341,6 +339,8 @@ Expr in_front(const Call &call, Expr value, Expr size) {
          : interval.high <= 0 ? value + size
                               : value + size * graph::less(value, 0);
 }
+
+} // namespace
 
 SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   SliceBounds bounds;
@@ -353,7 +353,7 @@ SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   const auto in_front = [&](Expr value) {
     if (value.is_integer() && value.value() == INT64_MAX)
       return size; // "to the end"
-    return ops::in_front(call, value, size);
+    return counted_from_front(call, value, size);
   };
   auto clamp = [&](Expr value) {
     value = in_front(value);
