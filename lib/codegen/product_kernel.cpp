@@ -1,6 +1,7 @@
 #include "codegen/product_kernel.h"
 
 #include "codegen/expression.h"
+#include "codegen/halo_kernel.h"
 #include "codegen/matrix_loops.h"
 #include "codegen/operand_text.h"
 #include "codegen/plan_steps.h"
@@ -25,9 +26,9 @@ using symbolic::SymbolSort;
 class ProductBuilder {
 public:
   ProductBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
-                 const scheduler::Group &group, const target::Target &target)
-      : module_(module), schedule_(schedule), group_(group), target_(target), parts_(*group.parts),
-        operation_(module.operations[schedule.nodes[parts_.root].operation]),
+                 const scheduler::Group &group, const target::Target &target, bool with_halo = true)
+      : with_halo_(with_halo), module_(module), schedule_(schedule), group_(group), target_(target),
+        parts_(*group.parts), operation_(module.operations[schedule.nodes[parts_.root].operation]),
         call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]),
         factors_(call_.inputs[0].dtype),
         element_bytes_(static_cast<int>(tensor::size_in_bytes(factors_))),
@@ -57,26 +58,7 @@ public:
       return built;
     }
     const scheduler::ProductTile &tile = tile_;
-    kernel.plan =
-        "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
-        (tile.turns
-             ? " results at a time, groups of warps that multiply in turns and one that brings, "
-         : tile.groups ? " results at a time, groups of warps that multiply and one that brings, "
-                       : " results a block, ") +
-        std::to_string(tile.stages) + " steps of " +
-        std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
-        (is_batch() ? ", " + symbolic::print(parts_.batches) + " products" : "") +
-        (tile.products > 1 ? ", " + std::to_string(tile.products) + " beside each other" : "") +
-        (sections() > 0 ? ", rows in " + std::to_string(sections()) + " sections" : "") +
-        (parts_.along_rows ? ", results finished along the rows"
-         : parts_.run == 1 ? ", results finished one by one"
-                           : "") +
-        (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
-        (tile.pair ? ", pairs of blocks bring columns for each other" : "") +
-        (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
-        (windows_          ? ", windows brought tap by tap"
-         : parts_.prologue ? ", left operand read where it comes from"
-                           : "");
+    kernel.plan = "product, " + plan_words();
     const auto variant = [&](int threads) {
       program::KernelVariant result;
       result.text = print(threads);
@@ -103,11 +85,17 @@ public:
     kernel.cuda = variant(threads());
     kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile) +
                                     tc_product_section_bytes(static_cast<int>(sections())));
+    if (halo_) {
+      kernel.cuda.grid = grid_of(*halo_, *windows_, target_);
+      kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(halo_->work, halo_->tile));
+    }
     for (const size_t side : {0, 1})
       if (is_mapped(side))
         kernel.cuda.maps.push_back(map_of(side));
     kernel.serial = variant(1);
-    std::vector<std::string_view> includes = {tile.groups ? "tc_product_groups.h" : "tc_product.h"};
+    std::vector<std::string_view> includes = {halo_         ? "tc_product_halo.h"
+                                              : tile.groups ? "tc_product_groups.h"
+                                                            : "tc_product.h"};
     include_functions(after_.graph, includes);
     include_functions(before_.graph, includes);
     finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
@@ -117,6 +105,7 @@ public:
   }
 
 private:
+  bool with_halo_; // where windows allow it and it is faster
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const scheduler::Group &group_;
@@ -137,8 +126,11 @@ private:
   /// The left operand is windows that bulk copies bring, and in whose memory.
   std::optional<WindowMap> windows_;
   BufferId windows_from_ = ir::kNone;
+  /// What windows slide over comes once and stays for all taps.
+  std::optional<HaloPlan> halo_;
   /// Of the left operand 128 bytes of terms lie together, or are zeros.
   bool whole_lines_ = false;
+  bool row_runs_ = false; // results are finished in runs of rows (parts_.along_rows)
   RowParts row_parts_{row_, term_};
   Parameters parameters_;
   std::vector<std::pair<BufferId, BufferId>> inplace_; // as in BuiltKernel
@@ -163,6 +155,33 @@ private:
 
   // ---- plans
 
+  std::string plan_words() const {
+    const scheduler::ProductTile &tile = tile_;
+    const std::string finished = row_runs_           ? ", results finished in runs of rows"
+                                 : parts_.along_rows ? ", results finished along the rows"
+                                 : run() == 1        ? ", results finished one by one"
+                                                     : "";
+    if (halo_)
+      return words_of(*halo_, windows_->kernel.size()) + finished;
+    return std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
+           (tile.turns
+                ? " results at a time, groups of warps that multiply in turns and one that brings, "
+            : tile.groups
+                ? " results at a time, groups of warps that multiply and one that brings, "
+                : " results a block, ") +
+           std::to_string(tile.stages) + " steps of " +
+           std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
+           (is_batch() ? ", " + symbolic::print(parts_.batches) + " products" : "") +
+           (tile.products > 1 ? ", " + std::to_string(tile.products) + " beside each other" : "") +
+           (sections() > 0 ? ", rows in " + std::to_string(sections()) + " sections" : "") +
+           finished +
+           (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
+           (tile.pair ? ", pairs of blocks bring columns for each other" : "") +
+           (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
+           (windows_          ? ", windows brought tap by tap"
+            : parts_.prologue ? ", left operand read where it comes from"
+                              : "");
+  }
   /// The members' loops alone, what the product shares with them being memory.
   KernelGraph graph_of(const scheduler::Group &part, BufferId shared) const {
     scheduler::Group apart = part;
@@ -176,6 +195,10 @@ private:
     walk.vector = run;
     plan.walk = walk;
     classify_accesses(module_, plan, run);
+    if (row_runs_) // results come in the runs that are wanted
+      for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+        if (is_result(plan.graph[id]))
+          plan.access[id] = Access::vector;
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = by_threads() ? tc_product_float_threads : tc_product_threads;
@@ -183,21 +206,42 @@ private:
     plan.quick = quick_functions(module_, plan.graph);
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
-  void plan_after() {
+  void plan_after(bool may_have_row_runs = true) {
     KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_)
                                         : stored_results(module_, out_, all_rows(), parts_.columns);
     after_.graph =
         with_results(module_, call_, out_,
                      over_matrix(std::move(graph), row_, column_, all_rows(), parts_.columns),
                      place_of_results());
-    plan_runs(after_, parts_.run);
+    row_runs_ = may_have_row_runs && parts_.along_rows && tile_.groups && tile_.products == 1 &&
+                has_row_runs(after_.graph);
+    if (row_runs_)
+      turn(after_.graph);
+    plan_runs(after_, run());
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
-        require(parts_.run == 1 || after_.access[id] == Access::vector, "codegen",
+        require(run() == 1 || after_.access[id] == Access::vector, "codegen",
                 "a product's results are not read in runs");
         after_.result = id;
       }
   }
+  /// Columns go around rows.
+  static void turn(KernelGraph &graph) {
+    std::reverse(graph.element_variables.begin(), graph.element_variables.end());
+    std::reverse(graph.element_sizes.begin(), graph.element_sizes.end());
+  }
+  /// Whether all that is stored lies in runs of rows, whichever multiple they begin at.
+  bool has_row_runs(KernelGraph graph) const {
+    turn(graph);
+    KernelPlan plan;
+    plan.graph = std::move(graph);
+    classify_accesses(module_, plan, tc_product_run);
+    return symbolic::known_multiple_of(parts_.rows, tc_product_run, module_.ranges) &&
+           std::all_of(plan.graph.stores.begin(), plan.graph.stores.end(),
+                       [&](ValueId store) { return plan.access[store] == Access::vector; });
+  }
+  /// Neighbouring results that are finished at once: of a row, or of a column.
+  int run() const { return row_runs_ ? tc_product_run : parts_.run; }
   void plan_before() {
     KernelGraph graph = graph_of(*parts_.prologue, call_.inputs[0].buffer);
     if (is_batch())
@@ -223,6 +267,40 @@ private:
                                      tile_.products};
     windows_ = window_map(*noted, groups, plain, load, factors_, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
+    if (windows_ && with_halo_)
+      choose_halo();
+    if (windows_ && windows_->parts == 0 && !halo_)
+      windows_.reset(); // threads bring them
+  }
+  void choose_halo() {
+    if (element_bytes_ != 2 || is_batch() || sections() > 0 || right_ || !is_deep(1) ||
+        !is_mapped(1))
+      return;
+    scheduler::HaloWork work;
+    work.columns = parts_.columns;
+    work.bytes = halo_bytes();
+    work.instructions = parts_.instructions;
+    work.along_rows = parts_.along_rows;
+    work.row_runs = row_runs_;
+    halo_ = plan_halo(module_, target_, *windows_, work, tile_);
+    if (!halo_)
+      return;
+    tile_.pair = tile_.turns = false; // as threads alone compute it
+    tile_.splits = 1;
+    if (row_runs_ && !halo_->work.row_runs) // they would go on in another row of positions
+      plan_after(false);
+  }
+  /// That pass through memory where what windows slide over is read once.
+  int64_t halo_bytes() const {
+    std::set<BufferId> storages = {windows_from_, module_.storage_of(call_.inputs[1].buffer)};
+    for (const Value &value : after_.graph.values)
+      if ((value.op == Op::load || value.op == Op::store) && !is_result(value))
+        storages.insert(module_.storage_of(value.buffer));
+    int64_t bytes = 0;
+    for (const BufferId id : storages)
+      bytes += likely(module_, module_.buffer(id).layout.storage_size()).value_or(0) *
+               static_cast<int64_t>(tensor::size_in_bytes(module_.buffer(id).dtype));
+    return bytes;
   }
   void plan_right() {
     const KernelGraph graph = parts_.right
@@ -333,6 +411,8 @@ private:
       add_symbols(e);
     if (windows_)
       std::for_each(windows_->positions.begin(), windows_->positions.end(), add_symbols);
+    if (halo_)
+      add_symbols(windows_->map.sizes.back());
     for (const Expr symbol : symbols) {
       parameters_.list.push_back(
           {program::KernelParameter::Kind::size, symbol.spelling(), DType::i64, true});
@@ -456,7 +536,7 @@ private:
       members += "    " + load.type + " " + load.name + ";\n";
     }
     after = members_of(finish + loaded);
-    const std::string run = std::to_string(parts_.run);
+    const std::string run = std::to_string(this->run());
     const bool wide = after_.wide_index; // places in memory, which rows are multiplied to
     const std::string results = std::string(wide ? "(long long" : "(int") +
                                 " row, int column, const float (&results)[" + run + "]";
@@ -510,6 +590,11 @@ private:
             name + "_finish finish = {" + after.values + "};\n";
     const std::string shape = std::to_string(tile.rows) + ", " + std::to_string(tile.columns) +
                               ", " + std::to_string(tile.stages);
+    if (threads > 1 && halo_)
+      return text + tile_text(*halo_) + "  tc_product_by_halo<tile, " + factors() +
+             ">(left, right, finish, " + integer(parts_.rows) + ", " +
+             std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) +
+             ");\n}\nTC_EXPORT(" + name + ", 0)\n";
     if (threads > 1)
       text += std::string("  static_assert(") +
               (tile.groups    ? "tc_product_all_threads"
@@ -578,7 +663,7 @@ private:
   }
   program::TensorMap map_of(size_t side) const {
     if (side == 0 && windows_) {
-      program::TensorMap map = windows_->map;
+      program::TensorMap map = halo_ ? map_of_inputs(*halo_, *windows_) : windows_->map;
       map.tf32 = parts_.by_tf32;
       map.parameter = parameter_of(windows_from_);
       return map;
@@ -601,6 +686,8 @@ private:
       map.sizes = {extent(side), Expr(parts_.terms)};
       map.box = {line, line};
     }
+    if (halo_)
+      return map_of_weights(*halo_, std::move(map));
     if (!batch_stride(side).is_integer(0)) {
       map.sizes.push_back(sections() > 0 ? Expr(sections()) : parts_.batches);
       map.strides.push_back(batch_stride(side));
@@ -682,7 +769,10 @@ private:
       values = "{" + values + ", " + std::to_string(parts_.prologue_step) + "}";
     }
     made = "  const " + type + " left = " + values + ";\n";
-    if (for_cuda && windows_) {
+    if (for_cuda && halo_) {
+      made = "  const tc_halo_operand<" + type + "> left = {" + values + ", &" + kMapNames[0] +
+             ", " + places_text(*windows_, [this](Expr e) { return integer(e); }) + "};\n";
+    } else if (for_cuda && windows_) {
       const auto list = [this](const auto &values) {
         std::string result;
         for (const auto &value : values)
@@ -743,7 +833,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   scheduler::Group other = group;
   other.parts = std::make_shared<const scheduler::TemplateParts>(std::move(parts));
   TunableKernel tunable = std::move(built.tunable);
-  built = ProductBuilder(module, schedule, other, target).build();
+  built = ProductBuilder(module, schedule, other, target, false).build();
   built.tunable = std::move(tunable);
   return built;
 }

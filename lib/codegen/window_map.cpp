@@ -222,10 +222,12 @@ std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChan
   if (hint.channels == 0 || product(hint.kernel) == 0)
     return std::nullopt;
   const auto held = (hint.batch * symbolic::numel(hint.sizes) * Expr(hint.channels)).as_integer();
-  const int parts = groups.count == 1 ? tc_parts_of_line(static_cast<int>(size), hint.channels,
-                                                         held.value_or(0) * size)
-                                      : 1;
+  int parts = groups.count == 1
+                  ? tc_parts_of_line(static_cast<int>(size), hint.channels, held.value_or(0) * size)
+                  : 1;
   if (parts == 1 && hint.channels * groups.together % line != 0)
+    parts = 0;
+  if (parts == 0 && (groups.count > 1 || hint.channels * size % 16 != 0))
     return std::nullopt;
   std::vector<Geometry> examples;
   const bool known = some_sizes(hint, graph, 0).empty();
@@ -278,7 +280,7 @@ std::optional<WindowMap> window_map(const ir::Windows &noted, const GroupsOfChan
   map.offset = geometry.offset;
   map.sizes = {Expr(noted.channels)};
   map.strides = {Expr(1)};
-  map.box = {static_cast<int>(line) / parts, rows};
+  map.box = {static_cast<int>(line) / std::max(parts, 1), rows};
   for (size_t k = 0; k < geometry.rank(); ++k) {
     map.sizes.push_back(sizes[k]);
     map.strides.push_back(strides[k]);

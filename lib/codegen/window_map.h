@@ -14,7 +14,9 @@ struct WindowMap {
   int64_t channels = 0;
   std::vector<Expr> positions;
   std::vector<int64_t> kernel, stride, padding, dilation;
-  int parts = 1; // of a line, each brought by a copy of its own
+  /// Of a line, each brought by a copy of its own; 0: no copies bring taps, but boxes of what they
+  /// slide over (channels a multiple of 16 bytes).
+  int parts = 1;
 };
 
 /// Groups of a convolution's channels, each a product's: the next one's begin `step` elements of

@@ -132,6 +132,7 @@ private:
     int64_t other_bytes = 0; // of those, without what it shares with the product
     int64_t instructions = 0;
     std::vector<ir::LoopBody> turned; // its loops in the order of the product's results, if others
+    bool in_row_runs = false;         // finished along the rows, 8 of them at once
   };
 
   /// A product of few rows in a kernel of its own, with the loops that compute its right operand,
@@ -272,7 +273,8 @@ private:
       ProductWork joined = apart;
       joined.bytes =
           right + (before ? before->other_bytes : left) + (follower ? follower->other_bytes : out);
-      joined.instructions = (follower ? follower->instructions : 0) + (run == 1 ? kAlone : 0);
+      const bool alone = run == 1 && !(follower && follower->in_row_runs);
+      joined.instructions = (follower ? follower->instructions : 0) + (alone ? kAlone : 0);
       joined.together = before ? products_beside(node, parts) : 1;
       joined.gathers = before && joined.together == 1 && !comes_in_boxes(node);
       return joined;
@@ -299,6 +301,8 @@ private:
     }
     parts.candidate = ways.front().tile;
     parts.nanoseconds = ways.front().nanoseconds;
+    parts.bytes = joined.bytes;
+    parts.instructions = joined.instructions;
     std::string text = parts.sections > 0 ? "rows in sections" : "apart " + microseconds(separate);
     for (const ProductWay &way : ways)
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
@@ -493,6 +497,8 @@ private:
     for (const ir::LoopBody &body : side.turned.empty() ? group.bodies : side.turned)
       side.instructions +=
           instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
+    side.in_row_runs = along_rows && tensor::size_in_bytes(factor_of(parts.root)) == 2 &&
+                       stores_along_rows(side.turned, parts.columns, kRun);
     if (parts.along_rows)
       side.instructions = static_cast<int64_t>(kAlongRows * static_cast<double>(side.instructions));
     return {};

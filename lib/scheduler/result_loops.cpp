@@ -167,14 +167,15 @@ std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::
   return result;
 }
 
-bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns) {
+bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns, int64_t run) {
   constexpr int64_t kFewest = 8; // neighbours
   for (const ir::LoopBody &body : bodies) {
     size_t split = body.variables.size();
     int64_t inside = 1;
     while (split > 0 && inside < columns)
       inside *= constant_of(body.sizes[--split]).value_or(columns + 1);
-    if (split == 0 || inside != columns || constant_of(body.sizes[split - 1]).value_or(0) < kFewest)
+    const int64_t rows = split == 0 ? 0 : constant_of(body.sizes[split - 1]).value_or(0);
+    if (inside != columns || rows < kFewest || rows % run != 0)
       return false;
     for (const ir::BodyOp &op : body.ops) {
       if (op.op != ir::Op::store)

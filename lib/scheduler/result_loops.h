@@ -26,8 +26,8 @@ std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::
                                       BufferId results);
 
 /// Whether all that `bodies` store lies along the loop before those over `columns`, as far as it
-/// goes: results of neighbouring rows beside each other.
-bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns);
+/// goes: results of neighbouring rows beside each other, in whole runs of `run`.
+bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns, int64_t run = 1);
 /// Whether runs of `run` neighbours along the innermost loop are neighbours in all that is stored.
 bool stores_in_runs(const std::vector<ir::LoopBody> &bodies, int64_t run);
 

@@ -192,6 +192,9 @@ struct TemplateParts {
   bool along_rows = false;
   bool by_tf32 = false;   // a product of f32 whose factors are rounded
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
+  /// Of a product, what that was estimated from: bytes that pass through memory, instructions for
+  /// each result behind its sum.
+  int64_t bytes = 0, instructions = 0;
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> prologue;
   /// Of a batch: elements of memory from what the prologue reads for one product to the next one's.

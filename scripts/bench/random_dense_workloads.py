@@ -280,4 +280,4 @@ def drawn(number):
     return f"{family.__name__} {number}: {text}", make
 
 
-W = dict(drawn(number) for number in range(600))
+W = dict(drawn(number) for number in range(1200))

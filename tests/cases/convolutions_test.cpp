@@ -100,6 +100,31 @@ public:
     return p;
   }
 
+  /// Such as bring what windows slide over once: in steps of one, weights that shared memory holds.
+  Problem halo_problem() {
+    Problem p;
+    p.dtype = between(0, 1) == 0 ? "float16" : "bfloat16";
+    p.rank = static_cast<size_t>(one_of({1, 2, 2, 2, 3}));
+    p.batch = between(1, 3);
+    p.channels = one_of({8, 16, 24, 32, 40, 48, 64, 80, 96, 128});
+    p.outputs = one_of({5, 8, 16, 24, 32, 40, 64, 72, 96, 136});
+    for (size_t i = 0; i < p.rank; ++i) {
+      p.kernel.push_back(between(i == 0 ? 2 : 1, p.rank == 3 ? 3 : p.rank == 1 ? 9 : 5));
+      p.stride.push_back(1);
+      p.dilation.push_back(between(0, 3) == 0 ? between(2, 3) : 1);
+      p.padding.push_back(between(0, p.kernel[i] / 2));
+      const int64_t reach = p.dilation[i] * (p.kernel[i] - 1) - 2 * p.padding[i],
+                    positions = between(0, 1) == 0 ? 8 * between(1, p.rank == 3 ? 2 : 5)
+                                                   : between(1, p.rank == 3 ? 11 : 37);
+      p.sizes.push_back(
+          std::max<int64_t>(positions + reach, p.dilation[i] * (p.kernel[i] - 1) + 1));
+    }
+    p.after_relu = between(0, 1) == 0;
+    p.bias = between(0, 1) == 0;
+    p.more = Sizes(p.rank, 0);
+    return p;
+  }
+
   /// Several groups, from few channels each, of which many are one product, to whole lines.
   Problem group_problem() {
     Problem p = tap_problem();
@@ -150,6 +175,26 @@ void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> 
   check_compiled(p, graph, testing::compile_made(graph, false), ways);
 }
 
+/// Of `count` convolutions, how many have one kernel that brings what windows slide over once; of
+/// these, how many finish runs of rows.
+std::pair<int, int> check_halos(uint64_t seed, int count,
+                                const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  std::pair<int, int> found;
+  for (int i = 0; i < count; ++i) {
+    const Problem p = draw.halo_problem();
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    check_compiled(p, graph, compilation, ways);
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      if (kernel.plan.find("slide over brought once") != std::string::npos) {
+        ++found.first;
+        found.second += kernel.plan.find("in runs of rows") != std::string::npos ? 1 : 0;
+      }
+  }
+  return found;
+}
+
 /// Of `count` convolutions, how many have windows that bulk copies bring.
 int check_taps(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
   Draw draw(seed);
@@ -161,7 +206,7 @@ int check_taps(uint64_t seed, int count, const std::vector<runtime::SessionOptio
     check_compiled(p, graph, compilation, ways);
     for (const program::Kernel &kernel : compilation.program.kernels)
       for (const program::TensorMap &map : kernel.cuda.maps)
-        mapped += map.lower.empty() ? 0 : 1;
+        mapped += map.lower.empty() && map.box.size() < 5 ? 0 : 1;
   }
   return mapped;
 }
@@ -237,6 +282,20 @@ TEST_CASE("windows come by bulk copies where channels are whole lines") {
 TEST_CASE("windows come by bulk copies where channels are whole lines on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     CHECK(check_taps(4, 40, ways) >= 25);
+}
+
+TEST_CASE("what windows slide over is brought once") {
+  const auto [found, in_runs] = check_halos(13, 12, testing::host_ways());
+  CHECK(found >= 8);
+  CHECK(in_runs >= 1);
+}
+
+TEST_CASE("what windows slide over is brought once, on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty()) {
+    const auto [found, in_runs] = check_halos(14, 80, ways);
+    CHECK(found >= 50);
+    CHECK(in_runs >= 5);
+  }
 }
 
 TEST_CASE("few channels are taken together along a line") {
@@ -453,7 +512,7 @@ TEST_CASE("products are rounded to TF32 where it was asked for, in the program t
 }
 
 TEST_CASE("copies of windows over any size end with the last position") {
-  for (const int64_t stride : {1, 2, 3, 5})
+  for (const int64_t stride : {2, 3, 5}) // those of 1 come in boxes
     for (const int64_t taps : {3, 5}) {
       testing::MadeGraph graph;
       graph.name = "steps of " + std::to_string(stride) + ", taps " + std::to_string(taps);

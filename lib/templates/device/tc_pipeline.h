@@ -78,6 +78,15 @@ TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int
                "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
                : "memory");
 }
+/// The box of a sample: channels from `channel` on, positions from `at` on, innermost dimension
+/// first.
+TC_FN void tc_bulk_copy_box(unsigned to, const tc_tensor_map *map, int channel, const int (&at)[3],
+                            int sample, unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to),
+               "l"(map), "r"(channel), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(sample), "r"(barrier)
+               : "memory");
+}
 /// The same for all blocks of a cluster whose bits are in `blocks`: to the same place in the shared
 /// memory of each, and for the barrier at the same place there.
 TC_FN void tc_bulk_copy_to(unsigned short blocks, unsigned to, const tc_tensor_map *map, int x,

@@ -179,6 +179,17 @@ template <int LineBytes> TC_FN unsigned long long tc_wgmma_descriptor_of(unsigne
                                                                      << 62;
   return (address & 0x3ffffu) >> 4 | 1ull << 16 | group << 32 | swizzle;
 }
+/// The same of lines of 32, 64 or 128 bytes, groups of eight of which are `group_bytes` apart. It
+/// may begin at any line of those that a copy has brought: words are permuted by their address.
+template <int LineBytes>
+TC_FN unsigned long long tc_wgmma_descriptor_lines(unsigned address, int group_bytes) {
+  constexpr unsigned long long swizzle = (LineBytes == 32   ? 3ull
+                                          : LineBytes == 64 ? 2ull
+                                                            : 1ull)
+                                         << 62;
+  return (address & 0x3ffffu) >> 4 | 1ull << 16 |
+         static_cast<unsigned long long>(group_bytes / 16) << 32 | swizzle;
+}
 /// The same operand, `bytes` further on.
 TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigned bytes) {
   return descriptor + bytes / 16;

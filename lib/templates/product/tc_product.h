@@ -158,6 +158,15 @@ TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &al
           for (int j = 0; j < 8; ++j)
             sums[i][j] += parts[i][j];
       }
+      if constexpr (Finish::run == 8 && Finish::along_rows) {
+        for (int j = 0; j < 8 && column + j < column_end; ++j) {
+          float results[8];
+          for (int i = 0; i < 8; ++i)
+            results[i] = sums[i][j];
+          finish(above + row8, column + j, results);
+        }
+        continue;
+      }
       for (int i = 0; i < 8 && row8 + i < row_end; ++i)
         if constexpr (Finish::run == 8) {
           finish(above + row8 + i, column, sums[i]);
@@ -327,6 +336,20 @@ TC_FN void tc_product_singly(const float *staged, const Finish &finish, int firs
     finish(first_row + row, first_column + column, result);
   }
 }
+/// The same, 8 rows of a column at once; rows are a multiple of 8.
+template <class Tile, int Threads, class Finish>
+TC_FN void tc_product_row_runs(const float *staged, const Finish &finish, int first_row,
+                               int first_column, int rows, int columns) {
+  for (int i = static_cast<int>(threadIdx.x); i < Tile::rows / 8 * Tile::columns; i += Threads) {
+    const int row = i % (Tile::rows / 8) * 8, column = i / (Tile::rows / 8);
+    if (first_row + row >= rows || first_column + column >= columns)
+      continue;
+    float results[8];
+    for (int j = 0; j < 8; ++j)
+      results[j] = staged[tc_product_result_at<Tile>(row + j, column)];
+    finish(first_row + row, first_column + column, results);
+  }
+}
 /// Hands a thread's runs of 8 results to `finish`; Whole: the tile lies inside the matrix, so that
 /// nothing is asked and all that finish reads can be under way at once.
 template <class Tile, int Threads, bool Whole, class Finish>
@@ -368,14 +391,16 @@ TC_FN void tc_product_stage(const float (&sums)[Tile::row_tiles][N], float *stag
   }
 }
 
-/// Hands staged results to `finish`, which gets runs of 8 columns or single ones (Finish::run), and
-/// neighbouring threads neighbouring runs.
+/// Hands staged results to `finish`, which gets runs of 8 columns (or rows) or single ones
+/// (Finish::run), and neighbouring threads neighbouring runs.
 template <class Tile, int Threads, class Finish>
 TC_FN void tc_product_finish(const float *staged, const Finish &finish, int first_row,
                              int first_column, int rows, int columns) {
   __syncthreads();
   const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
-  if constexpr (Finish::run == 1)
+  if constexpr (Finish::run == 8 && Finish::along_rows)
+    tc_product_row_runs<Tile, Threads>(staged, finish, first_row, first_column, rows, columns);
+  else if constexpr (Finish::run == 1)
     if (whole)
       tc_product_singly<Tile, Threads, true>(staged, finish, first_row, first_column, rows,
                                              columns);

@@ -138,9 +138,20 @@ constexpr int tc_product_multiplying = 256;
 constexpr int tc_product_all_threads = tc_product_bringing + tc_product_multiplying;
 constexpr int tc_product_turn = 1;   // named barrier of the first group's turn, then the second's
 constexpr int tc_product_piece = 64; // columns of 16 rows that a warp stages at once
+/// Of tiles of few columns, a multiple of 16, or where results lie along the rows.
+TC_CONSTEXPR int tc_product_piece_of(int columns, bool along_rows = false) {
+  return !along_rows && columns % tc_product_piece == 0 ? tc_product_piece
+         : columns % 32 == 0                            ? 32
+                                                        : 16;
+}
+/// Floats from one staged column of 16 rows to the next, where results lie along the rows: threads
+/// that differ in their column by up to 7 differ in the banks of four rows.
+constexpr int tc_product_column_pitch = 20;
 /// Floats from one staged row to the next: rows that half a warp stores at once differ in banks.
-constexpr int tc_product_piece_pitch = tc_product_piece + 8;
-constexpr int tc_product_staged_bytes = 4 * 16 * tc_product_piece_pitch; // of a warp
+TC_CONSTEXPR int tc_product_piece_pitch_of(int piece) { return piece + 8; }
+TC_CONSTEXPR int tc_product_staged_bytes_of(int piece) { // of a warp
+  return 4 * 16 * tc_product_piece_pitch_of(piece);
+}
 constexpr int tc_product_barriers = 256; // bytes, more than there are
 
 constexpr int tc_product_most_sections = 1024; // of a product's rows
@@ -155,6 +166,38 @@ TC_CONSTEXPR int tc_product_joined_bytes(int rows, int columns, int splits) {
 /// Dynamic shared memory of such a block: the ring of stages, results of each warp, barriers.
 TC_CONSTEXPR int tc_product_group_bytes(int rows, int columns, int stages) {
   return stages * tc_product_stage_bytes(rows, columns) +
-         tc_product_multiplying / 32 * tc_product_staged_bytes + tc_product_barriers +
-         tc_product_lines;
+         tc_product_multiplying / 32 * tc_product_staged_bytes_of(tc_product_piece) +
+         tc_product_barriers + tc_product_lines;
+}
+
+// ---- convolutions whose inputs stay in shared memory (tc_product_halo.h)
+
+/// Of a slab: 16-bit channels in a line of `line` bytes.
+TC_CONSTEXPR int tc_halo_slab_channels(int line) { return line / 2; }
+/// Positions that `count` windows of `taps`, `dilation` apart, reach along a dimension.
+TC_CONSTEXPR int tc_halo_reach(int count, int taps, int dilation) {
+  return count + (taps - 1) * dilation;
+}
+/// The same of the innermost one: lines of shared memory from one row of positions to the next. Of
+/// `whole_runs` a multiple of 8, so that 8 neighbouring rows of the product are neighbours there.
+TC_CONSTEXPR int tc_halo_pitch(int count, int taps, int dilation, bool whole_runs) {
+  const int reach = tc_halo_reach(count, taps, dilation);
+  return whole_runs ? (reach + 7) / 8 * 8 : reach;
+}
+/// Pieces of a plane of w x h positions, whose rows lie `pitch` apart: 8 x 8 positions each, or as
+/// many lines, one after another, of which those between rows of positions are not wanted.
+TC_CONSTEXPR int tc_halo_plane_pieces(int w, int h, int pitch, bool square) {
+  return square ? (w / 8) * (h / 8)
+                : ((h - 1) * pitch + w + tc_product_group_rows - 1) / tc_product_group_rows;
+}
+/// Of one slab of a block's positions, `reached` with their halo.
+TC_CONSTEXPR int tc_halo_stage_bytes(int line, int reached) {
+  return (line * reached + tc_product_lines - 1) / tc_product_lines * tc_product_lines;
+}
+/// Dynamic shared memory: `stages` of each group, all weights, results of each warp, barriers. A
+/// piece may read up to 63 lines behind its stage, which are there.
+TC_CONSTEXPR int tc_halo_bytes(int line, int reached, int stages, int weights, int columns) {
+  return 2 * stages * tc_halo_stage_bytes(line, reached) + weights +
+         tc_product_multiplying / 32 * tc_product_staged_bytes_of(tc_product_piece_of(columns)) +
+         tc_product_barriers + tc_product_lines;
 }

@@ -46,7 +46,8 @@ template <class Tile> struct tc_product_places {
   }
   /// Results of a warp that multiplies.
   TC_MEMBER unsigned staged(int warp) const {
-    return stage(Tile::stages) + static_cast<unsigned>(warp) * tc_product_staged_bytes;
+    return stage(Tile::stages) +
+           static_cast<unsigned>(warp) * tc_product_staged_bytes_of(tc_product_piece);
   }
   TC_MEMBER unsigned barrier(int i) const {
     return staged(tc_product_multiplying / 32) + static_cast<unsigned>(i) * 8;
@@ -349,15 +350,17 @@ TC_FN bool tc_product_join(float (&sums)[Tile::row_tiles][N], unsigned memory, i
   return true;
 }
 
-/// A warp no longer needs a stage: it may be filled by whoever fills it.
+/// A warp no longer needs a stage: it may be filled by whoever fills it; of a pair by both blocks.
+TC_FN void tc_product_free_alone(unsigned barrier) {
+  if (threadIdx.x % 32 == 0)
+    tc_barrier_arrive(barrier);
+}
 template <class Tile> TC_FN void tc_product_free(unsigned barrier) {
   const unsigned lane = threadIdx.x % 32;
-  if constexpr (Tile::pair) {
-    if (lane < 2)
-      tc_cluster_barrier_arrive(barrier, lane);
-  } else if (lane == 0) {
-    tc_barrier_arrive(barrier);
-  }
+  if constexpr (!Tile::pair)
+    tc_product_free_alone(barrier);
+  else if (lane < 2)
+    tc_cluster_barrier_arrive(barrier, lane);
 }
 
 /// The left operand's lines from `address` on.
@@ -533,9 +536,11 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       if (walk.more())
         tc_group_arrive(tc_product_turn + (group ^ 1), tc_product_multiplying);
     }
-    const int group_row = above + first_row + own * tc_product_group_rows + warp % 4 * 16;
-    tc_product_fetched<finishing> fetched;
-    fetched.template fetch<false>(finish, group_row, first_column, end, columns);
+    const tc_product_rows_below own_rows{
+        above + first_row + own * tc_product_group_rows + warp % 4 * 16, end};
+    constexpr int piece = tc_product_piece_of(Tile::columns, Finish::along_rows);
+    tc_product_fetched<finishing, piece> fetched;
+    fetched.template fetch<false>(finish, own_rows, 0, first_column, columns);
     tc_wgmma_wait<0>();
     if (!apart && Tile::products != 8 && last_step > first_step)
       tc_product_free<Tile>(before);
@@ -554,11 +559,11 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     for (int m = 0; m < row_tiles; ++m)
       tc_wgmma_hold(sums[m]);
     if (whole)
-      tc_product_give<Tile, true>(sums, staged, finish, fetched, group_row, first_column, end,
-                                  columns, place.is_empty);
+      tc_product_give<piece, true>(sums, staged, finish, fetched, own_rows, first_column, columns,
+                                   place.is_empty);
     else
-      tc_product_give<Tile, false>(sums, staged, finish, fetched, group_row, first_column, end,
-                                   columns, place.is_empty);
+      tc_product_give<piece, false>(sums, staged, finish, fetched, own_rows, first_column, columns,
+                                    place.is_empty);
   }
 }
 
