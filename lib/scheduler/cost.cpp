@@ -79,7 +79,8 @@ constexpr double kMultiprocessors = 132; // of the H200 that these were measured
 constexpr Measured kSingleTiles[] = {{{128, 128, 3, 0, 2}, 49e3},
                                      {{128, 64, 4, 0, 2}, 47e3},
                                      {{64, 128, 4, 0, 2}, 47e3},
-                                     {{64, 64, 4, 0, 3}, 43e3}};
+                                     {{64, 64, 4, 0, 3}, 43e3},
+                                     {{128, 32, 3, 0, 3}, 42e3}};
 /// Of that rate, what one block reaches where several could share its multiprocessor: it waits for
 /// its copies and its registers. Not measured.
 constexpr double kOneOfSeveral = 0.65;
@@ -210,10 +211,12 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
     split.tile.splits = splits;
     const ProductTile &tile = split.tile;
     const int64_t places = int64_t{target.multiprocessors} * (tile.groups ? 1 : tile.blocks);
+    constexpr int kRun = tc_product_run; // columns of each block, at least
     const bool has_room =
-        !tile.groups || (splits <= kMostOfGroups &&
-                         tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
-                             tile.stages * tc_product_stage_bytes(tile.rows, tile.columns));
+        tile.columns >= splits * kRun &&
+        (!tile.groups || (splits <= kMostOfGroups &&
+                          tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
+                              tile.stages * tc_product_stage_bytes(tile.rows, tile.columns)));
     const bool fits = has_room && !tile.turns && !tile.pair && work.sections == 0 &&
                       !(tile.groups && work.any_number) && // of many rows each has several tiles
                       tiles_of(work, tile) * splits <= places && steps >= splits * kFewestSteps;

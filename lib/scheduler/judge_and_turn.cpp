@@ -133,6 +133,40 @@ bool reads_scan_back(const Fusion &fusion, GroupId earlier, GroupId later) {
       });
 }
 
+/// True if `later` alone reads a value that `earlier` computes element by element, and has an
+/// element for each: one kernel then stores it nowhere, whichever way it walks.
+bool reads_elements_alone(const Fusion &fusion, GroupId earlier, GroupId later) {
+  const WorkGroup &first = fusion.group(earlier), &second = fusion.group(later);
+  const target::Target *target = fusion.state.options.target;
+  if (!target || target->is_host || first.reduces || second.reduces || first.numel != second.numel)
+    return false;
+  for (const GroupId group : {earlier, later})
+    for (const NodeId member : fusion.graph.members(group))
+      if (fusion.node(member).body.is_scan() || fusion.node(member).body.is_reduction())
+        return false;
+  for (const NodeId member : fusion.graph.members(earlier))
+    for (const Dependency &access : fusion.node(member).writes) {
+      const auto *memory = std::get_if<MemoryDep>(&access);
+      if (!memory || is_indirect(*memory) || symbolic::numel(memory->sizes) != first.numel)
+        continue;
+      const std::vector<User> &users = fusion.state.schedule.users[memory->buffer];
+      if (!users.empty() && std::all_of(users.begin(), users.end(), [&](const User &user) {
+            return user.node != ir::kNone && fusion.graph.group_of(user.node) == later;
+          }))
+        return true;
+    }
+  return false;
+}
+
+/// Of what is turned under no policy that turns all.
+bool may_turn(const Fusion &fusion, GroupId earlier, GroupId later) {
+  const target::Policy &policy = fusion.state.policy();
+  return (policy.columns_turn_readers && (reads_columns_back(fusion, earlier, later) ||
+                                          reads_held_rows_back(fusion, earlier, later) ||
+                                          reads_scan_back(fusion, earlier, later))) ||
+         (policy.elements_turn_readers && reads_elements_alone(fusion, earlier, later));
+}
+
 std::string whole_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f", value);
@@ -145,11 +179,7 @@ Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later) {
   Verdict refused = judge(fusion, earlier, later);
   const bool turns_all = fusion.state.policy().loop_ordering_after_fusion;
   if (!differs_in_accesses(refused.refusal) || fusion.group(earlier).is_list() ||
-      fusion.group(later).is_list() ||
-      (!turns_all && (!fusion.state.policy().columns_turn_readers ||
-                      (!reads_columns_back(fusion, earlier, later) &&
-                       !reads_held_rows_back(fusion, earlier, later) &&
-                       !reads_scan_back(fusion, earlier, later)))))
+      fusion.group(later).is_list() || (!turns_all && !may_turn(fusion, earlier, later)))
     return refused;
   Verdict best;
   double least = 0, apart = -1;

@@ -85,8 +85,9 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "product_row_alignment, tf32, concatenation, max_masked_parts, "
               "max_fusion_size, fusion_memory_threshold, max_distance, "
               "max_candidates_per_buffer, max_fusion_rounds, peak_memory_factor, "
-              "loop_ordering_after_fusion, columns_turn_readers, product_templates, "
-              "foreach_lists, reorder_for_peak_memory, prefetch_gathers, prefetch_bytes, "
+              "loop_ordering_after_fusion, columns_turn_readers, elements_turn_readers, "
+              "product_templates, foreach_lists, reorder_for_peak_memory, prefetch_gathers, "
+              "prefetch_bytes, "
               "bucket_bytes, product_pieces, product_pieces_percent, reorder_for_overlap, "
               "combo_kernels, combo_max_kernels, combo_max_bytes, combo_max_distance\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),

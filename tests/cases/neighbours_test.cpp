@@ -111,7 +111,7 @@ std::vector<Case> cases() {
          {{"x", "float16", {2, channels, 20, 22}}, {"w", "float16", {32, channels, 3, 3}}},
          {{"y",
            "aten.convolution.default",
-           {"$x", "$w", nullptr, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1}}},
+           {"$x", "$w", nullptr, {2, 2}, {1, 1}, {1, 1}, false, {0, 0}, 1}}},
          {"y"},
          "windows brought tap by tap",
          "sm_90"});

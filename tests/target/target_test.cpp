@@ -181,6 +181,7 @@ TEST_CASE("policies carry the thresholds of the seeds") {
   CHECK_FALSE(seeds.casts_in_bodies);
   CHECK_FALSE(seeds.loop_ordering_after_fusion);
   CHECK_FALSE(seeds.columns_turn_readers);
+  CHECK_FALSE(seeds.elements_turn_readers);
   CHECK_FALSE(seeds.reorder_for_peak_memory);
   CHECK(seeds.fusion_memory_threshold == 10);
   CHECK(seeds.max_distance == 64);

@@ -310,7 +310,8 @@ struct tc_float_mover {
   using type = tc_operand_mover<float, Extent, Operand, tc_product_float_threads>;
 };
 template <int Extent, class Operand> struct tc_float_mover<Extent, Operand, true> {
-  using type = tc_line_mover<Extent, Operand, 2, false, tc_product_float_threads>;
+  using type =
+      tc_line_mover<Extent, Operand, (Extent < 64 ? 4 : 2), false, tc_product_float_threads>;
 };
 template <int Extent, class Operand, bool IsRight>
 struct tc_mover<float, Extent, Operand, IsRight> : tc_float_mover<Extent, Operand> {};
