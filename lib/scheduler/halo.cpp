@@ -67,6 +67,8 @@ bool fits(const target::Target &target, const HaloWork &work, const HaloTile &ti
   for (size_t k = 0; k < 3; ++k)
     if (reach_of(work, tile, k) > kMostOfBox)
       return false;
+  if (reached(work, tile) * tile.line > target.shared_bytes_per_block)
+    return false;
   if (tile.square && (tile.positions[0] % 8 != 0 || tile.positions[1] % 8 != 0))
     return false;
   if (work.row_runs && tile.positions[0] % tc_product_run != 0)

@@ -194,10 +194,16 @@ TC_CONSTEXPR int tc_halo_plane_pieces(int w, int h, int pitch, bool square) {
 TC_CONSTEXPR int tc_halo_stage_bytes(int line, int reached) {
   return (line * reached + tc_product_lines - 1) / tc_product_lines * tc_product_lines;
 }
-/// Dynamic shared memory: `stages` of each group, all weights, results of each warp, barriers. A
-/// piece may read up to 63 lines behind its stage, which are there.
+/// The tile of a device without wgmma, which a program for another one may meet.
+constexpr int tc_halo_plain_rows = 128, tc_halo_plain_columns = 64, tc_halo_plain_stages = 2;
+/// Dynamic shared memory: `stages` of each group, all weights, results of each warp, barriers; no
+/// less than that tile takes. A piece may read up to 63 lines behind its stage, which are there.
 TC_CONSTEXPR int tc_halo_bytes(int line, int reached, int stages, int weights, int columns) {
-  return 2 * stages * tc_halo_stage_bytes(line, reached) + weights +
-         tc_product_multiplying / 32 * tc_product_staged_bytes_of(tc_product_piece_of(columns)) +
-         tc_product_barriers + tc_product_lines;
+  const int plain = tc_product_shared_bytes(tc_halo_plain_rows, tc_halo_plain_columns,
+                                            tc_halo_plain_stages),
+            own = 2 * stages * tc_halo_stage_bytes(line, reached) + weights +
+                  tc_product_multiplying / 32 *
+                      tc_product_staged_bytes_of(tc_product_piece_of(columns)) +
+                  tc_product_barriers + tc_product_lines;
+  return own > plain ? own : plain;
 }

@@ -57,8 +57,9 @@ template <class Operand> struct tc_halo_operand : Operand {
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_by_halo(const Left &left, const Right &right, const Finish &finish, int rows,
                               int columns, int terms) {
-  tc_product_by_groups<tc_product_tile<128, 64, 3, 1>, T>(left, right, finish, rows, columns,
-                                                          terms);
+  tc_product_by_groups<
+      tc_product_tile<tc_halo_plain_rows, tc_halo_plain_columns, tc_halo_plain_stages, 0>, T>(
+      left, right, finish, rows, columns, terms);
 }
 
 #else
