@@ -20,6 +20,7 @@ scheduler::Schedule run(const ir::Module &module, bool turns = true,
                         std::vector<scheduler::StepRecord> *records = nullptr) {
   target::Policy policy = target::default_policy();
   policy.loop_ordering_after_fusion = turns;
+  policy.elements_turn_readers = false; // has a test of its own
   scheduler::ScheduleOptions options;
   options.policy = &policy;
   options.target = &target::find_target("sm_90");
@@ -92,6 +93,26 @@ TEST_CASE("a node that reads what another writes across its rows is fused with i
               "access op0: writes + MemoryDep('buf0', c0 + 32*c1, {c0: 32, c1: 64}, None)",
               "fusion op0: with op1 in round 1, 8192 bytes shared, " + kTurned,
               "group op0_op1: made: loops, 2048 x 1"});
+}
+
+TEST_CASE("what alone reads a value element by element is turned by default") {
+  target::Policy policy = target::default_policy();
+  scheduler::ScheduleOptions options;
+  options.policy = &policy;
+  options.target = &target::find_target("sm_90");
+  const ModuleBuilder alone = transposed_consumer(64, 32);
+  const auto schedule = scheduler::schedule(alone.module, options);
+  REQUIRE(schedule.groups.size() == 1);
+  CHECK(schedule.groups[0].internal_buffers.size() == 1);
+  CHECK_FALSE(schedule.decisions.at(0).turned.empty());
+
+  ModuleBuilder returned; // the value is stored in any case
+  const BufferId x = returned.input("x", {64, 32});
+  const BufferId first = returned.pointwise(returned.unary(ir::Op::exp, returned.load(x)));
+  returned.output(first);
+  const auto turned = returned.load(first, {32, 64}, {ir::variable(1), ir::variable(0)});
+  returned.output(returned.pointwise(returned.unary(ir::Op::neg, turned)));
+  CHECK(scheduler::schedule(returned.module, options).groups.size() == 2);
 }
 
 TEST_CASE("symbolic loops are turned as well") {
