@@ -75,6 +75,30 @@ void check(const program::Program &program, const std::string &what,
     }
 }
 
+/// A convolution of windows of x, with channels innermost, `step` apart: the product's left
+/// operand, read where it lies.
+json windows_of(int64_t step) {
+  const int64_t size = 56, results = size / step;
+  json image = input("x", "float16", {64, 64, size, size});
+  image["val"]["stride"] = {size * size * 64, 1, size * 64, 64};
+  json result = input("x", "float16", {64, 64, results, results});
+  result["val"]["stride"] = {results * results * 64, 1, results * 64, 64};
+  json convolution = call("product", "aten.convolution.default",
+                          {reference("x"),
+                           reference("w"),
+                           reference("bias"),
+                           {step, step},
+                           {1, 1},
+                           {1, 1},
+                           false,
+                           {0, 0},
+                           1});
+  json activated = call("relu", "aten.relu.default", json::array({reference("product")}));
+  convolution["val"] = activated["val"] = result["val"];
+  return {image, input("w", "float16", {64, 64, 3, 3}), input("bias", "float16", {64}), convolution,
+          activated};
+}
+
 /// Products with something after them, and before: the operands along rows and along columns.
 std::map<std::string, json> products() {
   const json x = input("x", "float16", {4096, 256}), bias = input("bias", "float16", {256});
@@ -91,25 +115,8 @@ std::map<std::string, json> products() {
       call("turned", "aten.permute.default", {reference("w"), {1, 0}}),
       call("product", "aten.mm.default", {reference("x"), reference("turned")}),
       call("sum", "aten.add.Tensor", {reference("product"), reference("residual")})};
-  // Channels innermost: the product's left operand is windows of x, read where they lie.
-  json image = input("x", "float16", {64, 64, 56, 56});
-  image["val"]["stride"] = {56 * 56 * 64, 1, 56 * 64, 64};
-  json convolution = call("product", "aten.convolution.default",
-                          {reference("x"),
-                           reference("w"),
-                           reference("bias"),
-                           {1, 1},
-                           {1, 1},
-                           {1, 1},
-                           false,
-                           {0, 0},
-                           1});
-  convolution["val"] = image["val"];
-  json activated = relu;
-  activated["val"] = image["val"];
-  graphs["windows of a convolution"] = {image, input("w", "float16", {64, 64, 3, 3}),
-                                        input("bias", "float16", {64}), convolution, activated};
-  json wide = graphs["windows of a convolution"];
+  graphs["windows of a convolution"] = windows_of(2);
+  json wide = windows_of(1);
   for (json &node : wide)
     node["val"]["dtype"] = "float32";
   graphs["windows of a convolution, float32"] = wide;
@@ -167,7 +174,7 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
       const auto none = [](const scheduler::ProductTile &) {
         return std::map<std::string, int>{{"sm_80", 0}, {"sm_90", 0}};
       };
-      CHECK(check_tiles(name, compile(nodes), Factors::single, none) == 4);
+      CHECK(check_tiles(name, compile(nodes), Factors::single, none) == 5);
       // Two blocks a multiprocessor leave each thread 128 registers, of which 64 are sums; and see
       // above for sm_80.
       const auto few = [](const scheduler::ProductTile &) {
@@ -180,6 +187,13 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
     }
     CHECK(check_tiles(name, compile(nodes), Factors::half, wide) == 9);
   }
+  // In steps of one what they slide over comes once: the tile follows from the sizes.
+  const driver::Compilation once = compile(windows_of(1));
+  CHECK(std::any_of(once.program.kernels.begin(), once.program.kernels.end(),
+                    [](const program::Kernel &kernel) {
+                      return kernel.cuda.text.find("tc_product_by_halo<") != std::string::npos;
+                    }));
+  check(once.program, "windows that are brought once", {{"sm_80", 0}, {"sm_90", 0}});
   // As torch._scaled_mm has them: the second factor's columns lie beside each other in memory.
   const json scaled = {input("x", "float8_e4m3fn", {4096, 256}),
                        input("w", "float8_e4m3fn", {256, 256}),
