@@ -1,6 +1,7 @@
 #include "codegen/halo_kernel.h"
 
 #include "codegen/likely_sizes.h"
+#include "scheduler/cost.h"
 #include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
@@ -31,17 +32,14 @@ std::optional<HaloPlan> plan_halo(const ir::Module &module, const target::Target
 }
 
 std::string words_of(const HaloPlan &plan, size_t rank) {
-  const auto microseconds = [](double nanoseconds) {
-    const auto tenths = static_cast<int64_t>(nanoseconds / 100 + 0.5);
-    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " us";
-  };
   std::string block;
   for (size_t k = rank; k-- > 0;)
     block += std::to_string(plan.tile.positions[k]) + (k > 0 ? " x " : "");
   return block + " positions and " + std::to_string(plan.tile.columns) +
          " columns at a time, what windows slide over brought once, " +
          std::to_string(tc_halo_slab_channels(plan.tile.line)) + " channels a step (" +
-         microseconds(plan.nanoseconds) + ", tap by tap " + microseconds(plan.taps) + ")";
+         scheduler::microseconds(plan.nanoseconds) + ", tap by tap " +
+         scheduler::microseconds(plan.taps) + ")";
 }
 
 std::array<Expr, 3> grid_of(const HaloPlan &plan, const WindowMap &windows,

@@ -229,6 +229,11 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
 
 } // namespace
 
+std::string microseconds(double nanoseconds) {
+  const auto tenths = static_cast<int64_t>(nanoseconds / 100 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " us";
+}
+
 int64_t shared_bytes(const ProductTile &tile) {
   return tile.groups ? tc_product_group_bytes(tile.rows, tile.columns, tile.stages)
                      : tc_product_shared_bytes(tile.rows, tile.columns, tile.stages);

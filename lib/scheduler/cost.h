@@ -117,6 +117,9 @@ double atomic_nanoseconds(const AtomicWork &work);
 double block_copies_nanoseconds(const target::Target &target, const AtomicWork &work, double blocks,
                                 double threads);
 
+/// "12.3 us".
+std::string microseconds(double nanoseconds);
+
 /// Rows that no block sorts.
 struct SortWork {
   double rows = 0, length = 0;          // of a row

@@ -328,11 +328,6 @@ private:
     join(at, std::move(parts), before, after);
   }
 
-  static std::string microseconds(double nanoseconds) {
-    const auto tenths = static_cast<int64_t>(nanoseconds / 100 + 0.5);
-    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " us";
-  }
-
   const ir::Buffer &out_of(NodeId node) const { return buffer(state_.operation(node).outputs[0]); }
 
   /// Of what is multiplied.
