@@ -62,7 +62,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Whether what memory could move while multiprocessors have no row of a kernel's is worth the
 /// launches (`kernels` in the place of one) that give them parts: of 80 rows 52 multiprocessors
-/// have none.
+/// have none. What is stored of each element counts, too.
 bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t rows, int64_t blocks,
                  bool columns, int64_t elements, int64_t kernels, const target::Target &target) {
   constexpr double kLaunch = 2.5e-6; // seconds
@@ -70,12 +70,13 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
   double bytes = 0;
   bool is_narrow = columns;
   for (const Value &value : graph.values) {
-    if (value.op != Op::load || value.level != Level::element)
+    if ((value.op != Op::load && !is_store(value)) || value.level != Level::element)
       continue;
     const auto size =
         static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
     bytes += static_cast<double>(size);
-    is_narrow = is_narrow || (graph.element_sizes.size() > 1 && // else runs go by memory's lines
+    is_narrow = is_narrow || (value.op == Op::load && // of one loop, runs go by memory's lines
+                              graph.element_sizes.size() > 1 &&
                               graph.element_sizes.back().value() * size % kWhole != 0);
   }
   // One block of narrow accesses does not keep as much under way as its multiprocessor could.
@@ -304,12 +305,30 @@ std::optional<Division> divide_scan(const ir::Module &module, const KernelGraph 
   return Division{ceil_div(elements, length), length};
 }
 
+/// Whether a thread for each of so many columns keeps about as much under way as parts of them
+/// would, which are read twice, by three kernels. (H200, columns by one thread each beside two or
+/// three parts: 41511 of 300 masked floats 55 and 68 us, 40000 of 1000 floats 123 and 138, 50000
+/// maxima of 256 38 and 50; 34000 of 3000 floats 345 and 335, 60000 of 500 of 16 bits 76 and 71.)
+bool are_many_columns(const ir::Module &module, const KernelGraph &graph, int64_t rows,
+                      int64_t elements, const target::Target &target) {
+  constexpr int64_t kLongest = 2048, kParts = 4;
+  constexpr size_t kLeastBytes = 4;
+  size_t bytes = 0;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load && value.level == Level::element)
+      bytes = std::max(bytes, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  return bytes >= kLeastBytes && elements <= kLongest &&
+         target.multiprocessors * kColumnThreads / rows < kParts;
+}
+
 /// The same of columns: enough parts for the threads that a GPU runs at once.
-std::optional<Division> divide_columns(int64_t rows, int64_t elements,
+std::optional<Division> divide_columns(const ir::Module &module, const KernelGraph &graph,
+                                       int64_t rows, int64_t elements,
                                        const target::Target &target) {
   const int64_t parts = std::min({target.multiprocessors * kColumnThreads / rows,
                                   elements / kSmallestColumnPart, kMostColumnParts});
-  if (parts < 2 || rows * elements < kSmallestColumns)
+  if (parts < 2 || rows * elements < kSmallestColumns ||
+      are_many_columns(module, graph, rows, elements, target))
     return std::nullopt;
   const int64_t length = ceil_div(elements, parts);
   return Division{ceil_div(elements, length), length};
@@ -529,7 +548,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
     }
     if (likely_rows && likely_elements && graph.element_sizes.size() == 1 &&
         prefers_columns(module, graph)) {
-      auto division = divide_columns(*likely_rows, *likely_elements, target);
+      auto division = divide_columns(module, graph, *likely_rows, *likely_elements, target);
       if (!division)
         return std::nullopt;
       if (!graph.elements().is_integer())

@@ -143,7 +143,8 @@ class Case:
         for way in options.ways:
             start = time.time()
             try:
-                torch._dynamo.reset_code(function.__code__)
+                if hasattr(function, "__code__"):  # what is built in has none
+                    torch._dynamo.reset_code(function.__code__)
                 if options.symbols == "first" and way != "eager":
                     for tensor in leaves(inputs):
                         if tensor.dim() and tensor.size(0) > 1:
