@@ -309,6 +309,7 @@ std::optional<Division> divide_scan(const ir::Module &module, const KernelGraph 
 /// would, which are read twice, by three kernels. (H200, columns by one thread each beside two or
 /// three parts: 41511 of 300 masked floats 55 and 68 us, 40000 of 1000 floats 123 and 138, 50000
 /// maxima of 256 38 and 50; 34000 of 3000 floats 345 and 335, 60000 of 500 of 16 bits 76 and 71.)
+/// As many as turn out to be there may be few.
 bool are_many_columns(const ir::Module &module, const KernelGraph &graph, int64_t rows,
                       int64_t elements, const target::Target &target) {
   constexpr int64_t kLongest = 2048, kParts = 4;
@@ -317,7 +318,7 @@ bool are_many_columns(const ir::Module &module, const KernelGraph &graph, int64_
   for (const Value &value : graph.values)
     if (value.op == Op::load && value.level == Level::element)
       bytes = std::max(bytes, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
-  return bytes >= kLeastBytes && elements <= kLongest &&
+  return graph.rows().is_integer() && bytes >= kLeastBytes && elements <= kLongest &&
          target.multiprocessors * kColumnThreads / rows < kParts;
 }
 
