@@ -92,8 +92,9 @@ public:
     } else if (target.has_wgmma) {
       const auto heads = (query().sizes[0] * query().sizes[1]).as_integer(),
                  rows = query().sizes[2].as_integer();
-      shape_.groups = tc_attention_groups(shape_.depth, shape_.masked, rows.value_or(0),
-                                          heads.value_or(0), target.multiprocessors);
+      shape_.groups =
+          tc_attention_groups(shape_.depth, shape_.masked, call_.causal, rows.value_or(0),
+                              heads.value_or(0), target.multiprocessors);
     }
     make_maps();
     shape_.costly_mask =

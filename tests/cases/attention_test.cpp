@@ -75,6 +75,10 @@ std::vector<Case> large() {
           {64, 250, 250, "", true, 80, 8},
           {64, 70, 900, "", false, 80, 8},
           {64, 300, 1500, "", false, 60, 20},
+          // Four groups, the last of which has rows in the first of two items, or in both.
+          {64, 500, 700, "", false, 66, 22},
+          {64, 500, 450, "", true, 66, 6},
+          {40, 400, 900, "", false, 66, 6, "float16"},
           {128, 140, 900, "", false, 72, 8},
           {192, 130, 700, "", false, 72, 8}};
 }

@@ -211,15 +211,19 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
 }
 
 TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a without spills") {
-  // Depths of every kind of tiles, whole and not; rows that two and that three groups compute;
+  // Depths of every kind of tiles, whole and not; rows that two, three and four groups compute;
   // masks that come in runs and that do not.
-  for (const int64_t depth : {16, 40, 64, 80, 128, 192, 256})
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {{16, 256},  {32, 192},  {40, 128},
+                                                           {64, 192},  {64, 256},  {80, 192},
+                                                           {128, 192}, {192, 192}, {256, 192}};
+  for (const auto &[depth, rows] : shapes)
     for (const std::string mask : {"", "causal", "bfloat16", "float32", "bool"}) {
-      const int64_t rows = depth == 40 ? 128 : 192,
-                    keys = mask == "bool" && depth == 40 ? 191 : 192;
-      json nodes = json::array({input("q", "bfloat16", {2, 4, rows, depth})});
+      if (rows == 256 && !mask.empty() && mask != "causal")
+        continue; // two groups, as of 192 rows
+      const int64_t keys = mask == "bool" && depth == 40 ? 191 : 192;
+      json nodes = json::array({input("q", "bfloat16", {2, 66, rows, depth})});
       for (const char *name : {"k", "v"})
-        nodes.push_back(input(name, "bfloat16", {2, 4, keys, depth}));
+        nodes.push_back(input(name, "bfloat16", {2, 66, keys, depth}));
       const bool with_tensor = !mask.empty() && mask != "causal";
       json arguments = {reference("q"), reference("k"), reference("v")};
       if (with_tensor) {

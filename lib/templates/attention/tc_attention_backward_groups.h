@@ -335,7 +335,7 @@ TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
     tc_backward_init(places);
   }
   __syncthreads();
-  const int group = static_cast<int>(threadIdx.x) / tc_group_threads;
+  const int group = tc_of_warp(static_cast<int>(threadIdx.x) / tc_group_threads);
   if (group == 2) {
     tc_registers_give<tiles::bring_registers>();
     const int thread = static_cast<int>(threadIdx.x) % tc_group_threads;

@@ -45,40 +45,54 @@ constexpr int tc_group_line = 128;     // bytes
 constexpr int tc_group_barriers = 256; // bytes of barriers, more than there are
 constexpr int tc_group_depth = 256;    // at most
 
-/// Groups that compute, of a block: three share the registers where depths are small, unless a mask
-/// needs registers, too. They are a tenth faster (4096 rows of 64: 482 TFLOP/s and 436 on an H200),
-/// unless they compute more rows that nobody asked for, or leave more multiprocessors without any:
-/// a block of two takes 0.73 of the time. `rows` of a head, `heads` of all batches; 0: not known.
-TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, long long rows, long long heads,
-                                     int multiprocessors) {
+/// Groups that compute, of a block. Where depths are small and no mask needs registers, three share
+/// them, or four with steps of 64 keys. A block of three takes 1.27 of the time of two, of four
+/// 1.77, under causality 1.70 (less of the diagonal is computed for nothing), so it is how many
+/// rows nobody asked for, and how many rounds of blocks there are, that decides. (H200, 16384
+/// tokens, 32 heads of 64, ms by two, three and four: 1024 keys 0.330, 0.318, 0.286; 4096 1.203,
+/// 1.027, 1.048; 16384 4.84, 3.88, 4.20; causal 1024 0.229, 0.231, 0.190; 4096 0.708, 0.584,
+/// 0.571; 16384 2.62, 1.99, 2.09.) `rows` of a head, `heads` of all batches; 0: not known.
+TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, bool causal, long long rows,
+                                     long long heads, int multiprocessors) {
   if (depth > 64 || masked)
     return 2;
-  const long long two = 2 * tc_group_rows, three = 3 * tc_group_rows;
-  const long long by_two = (rows + two - 1) / two * two,
-                  by_three = (rows + three - 1) / three * three;
-  const long long rounds_of_two = (heads * by_two / two + multiprocessors - 1) / multiprocessors,
-                  rounds_of_three =
-                      (heads * by_three / three + multiprocessors - 1) / multiprocessors;
-  const bool few = heads > 0 && rows > 0 && rounds_of_two * 73 < rounds_of_three * 100;
-  return few || by_three * 100 > by_two * 108 ? 2 : 3;
+  if (rows <= 0)
+    return 3;
+  int best = 2;
+  long long least = 0;
+  for (int groups = 2; groups <= 4; ++groups) {
+    const long long of_head = (rows + groups * tc_group_rows - 1) / (groups * tc_group_rows),
+                    rounds = heads > 0 ? (heads * of_head + multiprocessors - 1) / multiprocessors
+                                       : of_head,
+                    time = rounds * (groups == 2   ? 100
+                                     : groups == 3 ? 127
+                                     : causal      ? 170
+                                                   : 177);
+    if (least == 0 || time < least) {
+      least = time;
+      best = groups;
+    }
+  }
+  return best;
 }
 /// Of a step; multiples of 32, of 16 where there is no mask: as many as shared memory holds twice.
 TC_CONSTEXPR int tc_attention_group_keys(int depth, int groups, bool masked) {
-  return depth > 192 && !masked ? 80 : depth > 128 ? 64 : groups == 3 ? 96 : 128;
+  return depth > 192 && !masked ? 80 : depth > 128 || groups == 4 ? 64 : groups == 3 ? 96 : 128;
+}
+/// Queries of shallow heads are read into registers once an item: shared memory then serves keys
+/// and values alone, and the next item's come early. Four groups have none to spare.
+TC_CONSTEXPR bool tc_attention_holds_query(int depth, int groups, bool masked) {
+  return groups <= 3 && depth <= 64 && !masked;
 }
 /// Queries of the next item come while those of the last one are multiplied, and its first scores
 /// are multiplied with the last one's last sums: where queries are held in registers, or shared
-/// memory has room for two items'. Masks are asked before scores are. Of three groups one
-/// multiplies anyway: the form that did so was slower.
-TC_CONSTEXPR bool tc_attention_holds_query(int depth, int groups, bool masked) {
-  return groups == 2 && depth <= 64 && !masked;
-}
+/// memory has room for two items'. Masks are asked before scores are.
 TC_CONSTEXPR int tc_attention_query_slots(int depth, int groups, bool masked) {
-  return masked || groups == 3 || depth > 192 || tc_attention_holds_query(depth, groups, masked)
-             ? 1
-             : 2;
+  return masked || depth > 192 || tc_attention_holds_query(depth, groups, masked) ? 1 : 2;
 }
-TC_CONSTEXPR int tc_attention_stages(int depth) { return depth <= 64 ? 4 : 2; }
+TC_CONSTEXPR int tc_attention_stages(int depth, int groups) {
+  return groups == 4 ? 6 : depth <= 64 ? 4 : 2;
+}
 TC_CONSTEXPR int tc_attention_blocks(int depth) {
   return (depth + tc_group_block - 1) / tc_group_block;
 }
@@ -86,8 +100,9 @@ TC_CONSTEXPR int tc_attention_group_threads(int groups) { return (groups + 1) * 
 /// Dynamic shared memory of a block: queries, stages of keys and of values, barriers; it starts at
 /// a multiple of 1024 bytes within.
 TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups, bool masked) {
-  const int rows = tc_group_rows * groups * tc_attention_query_slots(depth, groups, masked) +
-                   2 * tc_attention_stages(depth) * tc_attention_group_keys(depth, groups, masked);
+  const int rows =
+      tc_group_rows * groups * tc_attention_query_slots(depth, groups, masked) +
+      2 * tc_attention_stages(depth, groups) * tc_attention_group_keys(depth, groups, masked);
   return rows * tc_group_line * tc_attention_blocks(depth) + tc_group_barriers + 1024;
 }
 

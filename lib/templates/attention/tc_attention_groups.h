@@ -1,4 +1,4 @@
-// Attention where wgmma is (sm_90a): one group of warps brings keys and values, two or three
+// Attention where wgmma is (sm_90a): one group of warps brings keys and values, two to four
 // others compute 64 rows each (Shah et al., "FlashAttention-3"). While one of them multiplies,
 // another finds weights; each starts the next scores before it multiplies the last weights with
 // values. A block stays and computes one item (rows of a head) after another.
@@ -592,7 +592,7 @@ TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
     tc_barrier_fence_init();
   }
   __syncthreads();
-  const int group = static_cast<int>(threadIdx.x) / tc_group_threads;
+  const int group = tc_of_warp(static_cast<int>(threadIdx.x) / tc_group_threads);
   if (group == tiles::groups) {
     tc_registers_give<tiles::bring_registers>();
     tc_attention_bring<tiles, Depth, Causal>(p, places);

@@ -24,7 +24,7 @@ template <int Depth, int Groups, bool Masked, bool Ordered, bool Bulk> struct tc
   static constexpr int groups = Groups;
   static constexpr int rows = groups * tc_group_rows;
   static constexpr int keys = tc_attention_group_keys(Depth, Groups, Masked);
-  static constexpr int stages = tc_attention_stages(Depth);
+  static constexpr int stages = tc_attention_stages(Depth, Groups);
   static constexpr int blocks = tc_attention_blocks(Depth);
   static constexpr int steps = (Depth + 15) / 16;      // of 16 elements of depth
   static constexpr int depth = (Depth + 31) / 32 * 32; // that values are multiplied in
@@ -33,21 +33,26 @@ template <int Depth, int Groups, bool Masked, bool Ordered, bool Bulk> struct tc
   static constexpr int query_slots = tc_attention_query_slots(Depth, Groups, Masked);
   /// An item's first scores are started before the last one's sums are stored.
   static constexpr bool ahead = holds_query || query_slots > 1;
-  /// Three groups, whose products and weights alternate anyway, run the same text at different
-  /// places: a short one is faster (depth 64 under causality: 2 to 12% of the time).
-  static constexpr bool small = Groups == 3;
+  /// Three groups or four, whose products and weights alternate anyway, run the same text at
+  /// different places: a short one is faster (depth 64 under causality: 2 to 12% of the time).
+  static constexpr bool small = Groups >= 3;
   static constexpr unsigned stage_bytes = keys * tc_group_line * blocks;
   static constexpr unsigned query_bytes = rows * tc_group_line * blocks;
-  /// Those of all groups are at most what the block starts with, 168 a thread, of three groups 128:
+  /// Those of all groups are at most what the block starts with, 168 a thread, of three groups 128,
+  /// of four 96:
   /// who takes more than is left waits for ever.
   static constexpr int bring_registers = bulk          ? 24
-                                         : groups == 3 ? 32
+                                         : groups >= 3 ? 32
                                                        : 40,
-                       compute_registers = groups == 3 ? 160
-                                           : bulk      ? 240
-                                                       : 232;
-  static_assert(bring_registers + groups * compute_registers <=
-                    (groups + 1) * (groups == 3 ? 128 : 168),
+                       compute_registers = groups == 4   ? 112
+                                           : groups == 3 ? 160
+                                           : bulk        ? 240
+                                                         : 232;
+  static_assert((4 * stages + 2 * query_slots) * 8 <= tc_group_barriers, "room for barriers");
+  static_assert(bring_registers + groups * compute_registers <= (groups + 1) * (groups == 4 ? 96
+                                                                                : groups == 3
+                                                                                    ? 128
+                                                                                    : 168),
                 "registers of a block");
 };
 

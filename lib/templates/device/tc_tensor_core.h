@@ -146,6 +146,11 @@ TC_FN void tc_multiply_tf32(float *c, const unsigned (&a)[4], unsigned b0, unsig
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+/// `value`, which all threads of the warp have, as a number that the compiler knows they share:
+/// what follows from it is found once a warp, in registers of the warp, and branches by it diverge
+/// for nobody. (Which group of warps a thread is in: attention of depth 64 took 0.86 to 0.94 of the
+/// time, of depth 256 0.92, and spilled nothing where it had.)
+TC_FN int tc_of_warp(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 /// What cp.async and stores put into shared memory is there for wgmma.
 TC_FN void tc_wgmma_see_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 /// Before the first of a group, and where registers of sums were touched.
@@ -289,8 +294,12 @@ TC_WGMMA_OF(tc_bf16, "bf16")
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right_at), "r"(added));         \
   }
 /// c[64, columns] (+)= a[64, 16] @ b[16, columns], a as above; the lines of b lie along its terms.
-TC_WGMMA_LEFT_DEEP(tc_f16, "f16", 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
-TC_WGMMA_LEFT_DEEP(tc_bf16, "bf16", 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
+#define TC_WGMMA_LEFT_DEEP_OF(type, name)                                                          \
+  TC_WGMMA_LEFT_DEEP(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36, 37)                \
+  TC_WGMMA_LEFT_DEEP(type, name, 96, 48, TC_N48, TC_C48(c), 48, 49, 50, 51, 52, 53)                \
+  TC_WGMMA_LEFT_DEEP(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
+TC_WGMMA_LEFT_DEEP_OF(tc_f16, "f16")
+TC_WGMMA_LEFT_DEEP_OF(tc_bf16, "bf16")
 TC_WGMMA_LEFT_OF(tc_f16, "f16")
 TC_WGMMA_LEFT_OF(tc_bf16, "bf16")
 #define TC_WGMMA_TF32(columns, count, names, registers, a0, a1, a2, a3, b, keep)                   \
