@@ -77,7 +77,7 @@ public:
       close();
   }
   /// One run of a ProductWalk.
-  std::string print_run(RunUse use, std::vector<AheadLoad> *ahead, Expr varies_with) {
+  std::string print_run(RunUse use, std::vector<AheadLoad> *ahead, Expr row) {
     depth_ = 2;
     const PhasePlan &phase = plan_.phases.front();
     for (const ValueId id : phase.row_values) {
@@ -87,26 +87,43 @@ public:
     const ValueId copied = use == RunUse::copied ? copied_load(plan_) : ir::kNone;
     const auto comes_ahead = [&](ValueId id) {
       return ahead != nullptr && graph_[id].op == Op::load && id != plan_.result &&
-             symbolic::depends_on(graph_[id].index, varies_with) && loads_early(id) &&
-             (vectors_.count(id) != 0 || graph_[id].args.empty());
+             loads_early(id) && (vectors_.count(id) != 0 || graph_[id].args.empty()) &&
+             (symbolic::depends_on(graph_[id].index, row) ||
+              parameters_.only_read(module_.storage_of(graph_[id].buffer)));
     };
     // Numbers of a row, too, as far as what is held has room for them.
     constexpr size_t kNumber = 8;
-    size_t held = 0;
+    const auto is_along = [&](ValueId id) { return !symbolic::depends_on(graph_[id].index, row); };
+    const auto vector_bytes = [&](ValueId id) {
+      return static_cast<size_t>(width_of(id)) *
+             tensor::size_in_bytes(module_.buffer(graph_[id].buffer).dtype);
+    };
+    size_t held[2] = {0, 0}; // of a row, of all rows
     for (const ValueId id : phase.run_values)
       if (comes_ahead(id) && vectors_.count(id) != 0)
-        held += static_cast<size_t>(width_of(id)) *
-                tensor::size_in_bytes(module_.buffer(graph_[id].buffer).dtype);
+        held[is_along(id)] += vector_bytes(id);
     for (const ValueId id : phase.run_values) {
-      const bool is_vector = vectors_.count(id) != 0,
-                 early = comes_ahead(id) && (is_vector || held + kNumber <= tc_product_ahead_bytes);
-      if (early) {
-        const std::string type = is_vector ? vector_type(id)
-                                           : std::string(value_type(graph_[id].dtype)),
-                          name = is_vector ? vector_name(id) : "t" + std::to_string(numbers_[id]);
-        ahead->push_back({type, name, is_vector ? run_load(vector_load(id), id) : computation(id)});
-        line("const " + type + " " + name + " = ahead." + name + ";");
-        held += is_vector ? 0 : kNumber;
+      const bool is_vector = vectors_.count(id) != 0, along = is_along(id),
+                 early = comes_ahead(id) &&
+                         (is_vector || held[along] + kNumber <= tc_product_ahead_bytes);
+      const std::string from = along ? "along." : "ahead.";
+      if (early && is_vector) {
+        ahead->push_back({vector_type(id), vector_name(id), run_load(vector_load(id), id),
+                          static_cast<int>(vector_bytes(id)), along});
+        line("const " + vector_type(id) + " " + vector_name(id) + " = " + from + vector_name(id) +
+             ";");
+      } else if (early) { // as it lies in memory: what converts it would wait for it
+        const std::string name = "t" + std::to_string(numbers_[id]);
+        const std::string type(storage_type(module_.buffer(graph_[id].buffer).dtype)),
+            load = element_of(graph_[id]);
+        const DType dtype = module_.buffer(graph_[id].buffer).dtype;
+        const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
+        ahead->push_back({is_half ? "tc_apart<" + type + ">" : type, name,
+                          is_half ? "tc_keep_apart(" + load + ")" : load, static_cast<int>(kNumber),
+                          along});
+        held[along] += kNumber;
+        held_[id] = from + name;
+        define(id);
       } else if (copied == ir::kNone || id != copied) {
         define(id);
       }
@@ -813,8 +830,8 @@ ValueId copied_load(const KernelPlan &plan) {
 
 std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
                               const Parameters &parameters, RunUse use,
-                              std::vector<AheadLoad> *ahead, Expr varies_with) {
-  return Printer(module, plan, parameters, "", "", false).print_run(use, ahead, varies_with);
+                              std::vector<AheadLoad> *ahead, Expr row) {
+  return Printer(module, plan, parameters, "", "", false).print_run(use, ahead, row);
 }
 
 } // namespace tsc::codegen

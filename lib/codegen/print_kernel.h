@@ -58,17 +58,19 @@ std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
 /// What becomes of a run that a ProductWalk computes: stored to memory; given to the product as its
 /// operand, `values`; or (copied_load) returned as the place in memory where it is, null for zeros.
 enum class RunUse : uint8_t { stored, operand, copied };
-/// A vector load that may happen long before the run is computed: `name` then is a member of what
-/// the run is given as `ahead`.
+/// A load of `bytes` that may happen long before the run is computed: `name` then is a member of
+/// what the run is given, as `ahead` or, if all rows have the same, as `along`.
 struct AheadLoad {
   std::string type, name, load;
+  int bytes;
+  bool is_along;
 };
 /// `ahead`: if not null, gets loads that always happen, of what the kernel does not change before
-/// (or changes there alone), and whose place `varies` with `varies_with`; the text takes them from
-/// `ahead`.
+/// (or changes there alone): those whose place varies with `row`, and those of all rows. The text
+/// takes them from there.
 std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
                               const Parameters &parameters, RunUse use,
-                              std::vector<AheadLoad> *ahead = nullptr, Expr varies_with = Expr(0));
+                              std::vector<AheadLoad> *ahead = nullptr, Expr row = Expr(0));
 /// The vector load that the plan's only store stores as it is, or zero where a mask hides it; kNone
 /// if there is none.
 ValueId copied_load(const KernelPlan &plan);

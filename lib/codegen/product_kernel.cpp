@@ -130,7 +130,7 @@ private:
   std::optional<HaloPlan> halo_;
   /// Of the left operand 128 bytes of terms lie together, or are zeros.
   bool whole_lines_ = false;
-  bool row_runs_ = false; // results are finished in runs of rows (parts_.along_rows)
+  int row_run_ = 0; // results are finished in runs of so many rows (parts_.along_rows)
   RowParts row_parts_{row_, term_};
   Parameters parameters_;
   std::vector<std::pair<BufferId, BufferId>> inplace_; // as in BuiltKernel
@@ -157,10 +157,11 @@ private:
 
   std::string plan_words() const {
     const scheduler::ProductTile &tile = tile_;
-    const std::string finished = row_runs_           ? ", results finished in runs of rows"
-                                 : parts_.along_rows ? ", results finished along the rows"
-                                 : run() == 1        ? ", results finished one by one"
-                                                     : "";
+    const std::string finished =
+        row_run_ > 0        ? ", results finished in runs of " + std::to_string(row_run_) + " rows"
+        : parts_.along_rows ? ", results finished along the rows"
+        : run() == 1        ? ", results finished one by one"
+                            : "";
     if (halo_)
       return words_of(*halo_, windows_->kernel.size()) + finished;
     return std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
@@ -195,7 +196,7 @@ private:
     walk.vector = run;
     plan.walk = walk;
     classify_accesses(module_, plan, run);
-    if (row_runs_) // results come in the runs that are wanted
+    if (row_run_ > 0) // results come in the runs that are wanted
       for (ValueId id = 0; id < plan.graph.values.size(); ++id)
         if (is_result(plan.graph[id]))
           plan.access[id] = Access::vector;
@@ -213,9 +214,12 @@ private:
         with_results(module_, call_, out_,
                      over_matrix(std::move(graph), row_, column_, all_rows(), parts_.columns),
                      place_of_results());
-    row_runs_ = may_have_row_runs && parts_.along_rows && tile_.groups && tile_.products == 1 &&
-                has_row_runs(after_.graph);
-    if (row_runs_)
+    row_run_ = 0;
+    if (may_have_row_runs && parts_.along_rows && tile_.groups && tile_.products == 1)
+      for (int run = tc_product_run; run >= tc_product_short_run && row_run_ == 0; run /= 2)
+        if (has_row_runs(after_.graph, run))
+          row_run_ = run;
+    if (row_run_ > 0)
       turn(after_.graph);
     plan_runs(after_, run());
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
@@ -230,18 +234,18 @@ private:
     std::reverse(graph.element_variables.begin(), graph.element_variables.end());
     std::reverse(graph.element_sizes.begin(), graph.element_sizes.end());
   }
-  /// Whether all that is stored lies in runs of rows, whichever multiple they begin at.
-  bool has_row_runs(KernelGraph graph) const {
+  /// Whether all that is stored lies in runs of so many rows, whichever multiple they begin at.
+  bool has_row_runs(KernelGraph graph, int run) const {
     turn(graph);
     KernelPlan plan;
     plan.graph = std::move(graph);
-    classify_accesses(module_, plan, tc_product_run);
-    return symbolic::known_multiple_of(parts_.rows, tc_product_run, module_.ranges) &&
+    classify_accesses(module_, plan, run);
+    return symbolic::known_multiple_of(parts_.rows, run, module_.ranges) &&
            std::all_of(plan.graph.stores.begin(), plan.graph.stores.end(),
                        [&](ValueId store) { return plan.access[store] == Access::vector; });
   }
   /// Neighbouring results that are finished at once: of a row, or of a column.
-  int run() const { return row_runs_ ? tc_product_run : parts_.run; }
+  int run() const { return row_run_ > 0 ? row_run_ : parts_.run; }
   void plan_before() {
     KernelGraph graph = graph_of(*parts_.prologue, call_.inputs[0].buffer);
     if (is_batch())
@@ -281,13 +285,13 @@ private:
     work.bytes = halo_bytes();
     work.instructions = parts_.instructions;
     work.along_rows = parts_.along_rows;
-    work.row_runs = row_runs_;
+    work.row_runs = row_run_ == tc_product_run;
     halo_ = plan_halo(module_, target_, *windows_, work, tile_);
     if (!halo_)
       return;
     tile_.pair = tile_.turns = false; // as threads alone compute it
     tile_.splits = 1;
-    if (row_runs_ && !halo_->work.row_runs) // they would go on in another row of positions
+    if (row_run_ > 0 && !halo_->work.row_runs) // they would go on in another row of positions
       plan_after(false);
   }
   /// That pass through memory where what windows slide over is read once.
@@ -530,12 +534,15 @@ private:
                             Members &after) const {
     const std::string finish =
         print_product_run(module_, after_, parameters_, RunUse::stored, loads, row_);
-    std::string loaded, members;
+    std::string loaded[2], members[2]; // of a row, of all rows
+    int bytes[2] = {0, 0};
     for (const AheadLoad &load : loads ? *loads : std::vector<AheadLoad>()) {
-      loaded += (loaded.empty() ? "" : ", ") + load.load;
-      members += "    " + load.type + " " + load.name + ";\n";
+      loaded[load.is_along] += (loaded[load.is_along].empty() ? "" : ", ") + load.load;
+      members[load.is_along] += "    " + load.type + " " + load.name + ";\n";
+      bytes[load.is_along] += load.bytes;
     }
-    after = members_of(finish + loaded);
+    after = members_of(finish + loaded[0] + loaded[1]);
+    const bool is_ahead = bytes[0] + bytes[1] > 0;
     const std::string run = std::to_string(this->run());
     const bool wide = after_.wide_index; // places in memory, which rows are multiplied to
     const std::string results = std::string(wide ? "(long long" : "(int") +
@@ -546,15 +553,21 @@ private:
         ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
         (parts_.along_rows ? ", along_rows = true" : ", along_rows = false");
     if (loads)
-      text += std::string(", loads_ahead = ") + (loaded.empty() ? "false" : "true");
+      text += std::string(", loads_ahead = ") + (is_ahead ? "true" : "false");
     text += ";\n";
-    if (!loaded.empty())
-      text += "  struct loaded {\n" + members + "  };\n  TC_MEMBER loaded ahead(" +
-              (wide ? "long long" : "int") + " row, int column) const {\n    return {" + loaded +
-              "};\n  }\n  TC_MEMBER void operator()" + results +
-              ") const {\n    (*this)(row, column, results, ahead(row, column));\n  }\n";
+    if (is_ahead)
+      text += "  static constexpr int ahead_bytes = " + std::to_string(bytes[0]) +
+              ", along_bytes = " + std::to_string(bytes[1]) + ";\n  struct of_row {\n" +
+              members[0] + "  };\n  struct of_all_rows {\n" + members[1] +
+              "  };\n  TC_MEMBER of_row load_ahead(" + (wide ? "long long" : "int") +
+              " row, int column) const {\n    return {" + loaded[0] +
+              "};\n  }\n  TC_MEMBER of_all_rows load_along(int column) const {\n    return {" +
+              loaded[1] + "};\n  }\n  TC_MEMBER void operator()" + results +
+              ") const {\n    (*this)(row, column, results, load_ahead(row, column), "
+              "load_along(column));\n  }\n";
     return text + "  TC_MEMBER void operator()" + results +
-           (loaded.empty() ? "" : ", const loaded &ahead") + ") const {\n" + finish + "  }\n};\n\n";
+           (is_ahead ? ", const of_row &ahead, const of_all_rows &along" : "") + ") const {\n" +
+           finish + "  }\n};\n\n";
   }
   std::string parameter_list() const {
     std::string list;

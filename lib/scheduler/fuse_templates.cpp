@@ -132,7 +132,7 @@ private:
     int64_t other_bytes = 0; // of those, without what it shares with the product
     int64_t instructions = 0;
     std::vector<ir::LoopBody> turned; // its loops in the order of the product's results, if others
-    bool in_row_runs = false;         // finished along the rows, 8 of them at once
+    bool in_row_runs = false;         // finished along the rows, 4 or 8 of them at once
   };
 
   /// A product of few rows in a kernel of its own, with the loops that compute its right operand,
@@ -493,7 +493,7 @@ private:
       side.instructions +=
           instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
     side.in_row_runs = along_rows && tensor::size_in_bytes(factor_of(parts.root)) == 2 &&
-                       stores_along_rows(side.turned, parts.columns, kRun);
+                       stores_along_rows(side.turned, parts.columns, tc_product_short_run);
     if (parts.along_rows)
       side.instructions = static_cast<int64_t>(kAlongRows * static_cast<double>(side.instructions));
     return {};

@@ -189,7 +189,7 @@ std::pair<int, int> check_halos(uint64_t seed, int count,
     for (const program::Kernel &kernel : compilation.program.kernels)
       if (kernel.plan.find("slide over brought once") != std::string::npos) {
         ++found.first;
-        found.second += kernel.plan.find("in runs of rows") != std::string::npos ? 1 : 0;
+        found.second += kernel.plan.find("in runs of 8 rows") != std::string::npos ? 1 : 0;
       }
   }
   return found;

@@ -46,6 +46,16 @@ template <class Narrow> TC_FN float tc_nextafter(float x, float y) {
     next.bits = static_cast<unsigned short>(next.bits - 1);
   return tc_float(next);
 }
+/// A 16-bit float that was loaded long before it is needed, in a register of its own: two that the
+/// compiler puts into one register are waited for there.
+template <class T> struct tc_apart { unsigned bits; };
+template <class T> TC_FN tc_apart<T> tc_keep_apart(T x) { return {x.bits}; }
+template <class T> struct tc_storage<tc_apart<T>> {
+  using value = float;
+  TC_FN float load(tc_apart<T> x) {
+    return tc_storage<T>::load(T{static_cast<unsigned short>(x.bits)});
+  }
+};
 /// Memory holds bools as bytes 0 and 1.
 template <class T> using tc_value = typename tc_storage<T>::value;
 template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x); }

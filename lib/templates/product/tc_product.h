@@ -158,24 +158,26 @@ TC_FN void tc_product_of_tile(const tc_product_tile_place &place, const Left &al
           for (int j = 0; j < 8; ++j)
             sums[i][j] += parts[i][j];
       }
-      if constexpr (Finish::run == 8 && Finish::along_rows) {
-        for (int j = 0; j < 8 && column + j < column_end; ++j) {
-          float results[8];
-          for (int i = 0; i < 8; ++i)
-            results[i] = sums[i][j];
-          finish(above + row8, column + j, results);
-        }
-        continue;
-      }
-      for (int i = 0; i < 8 && row8 + i < row_end; ++i)
-        if constexpr (Finish::run == 8) {
-          finish(above + row8 + i, column, sums[i]);
-        } else {
-          for (int j = 0; j < 8 && column + j < column_end; ++j) {
-            const float result[1] = {sums[i][j]};
-            finish(above + row8 + i, column + j, result);
+      if constexpr (Finish::run > 1 && Finish::along_rows) {
+        constexpr int run = Finish::run; // rows are a multiple of it
+        for (int j = 0; j < 8 && column + j < column_end; ++j)
+          for (int first = 0; first < 8 && row8 + first < row_end; first += run) {
+            float results[run];
+            for (int i = 0; i < run; ++i)
+              results[i] = sums[first + i][j];
+            finish(above + row8 + first, column + j, results);
           }
-        }
+      } else {
+        for (int i = 0; i < 8 && row8 + i < row_end; ++i)
+          if constexpr (Finish::run == 8) {
+            finish(above + row8 + i, column, sums[i]);
+          } else {
+            for (int j = 0; j < 8 && column + j < column_end; ++j) {
+              const float result[1] = {sums[i][j]};
+              finish(above + row8 + i, column + j, result);
+            }
+          }
+      }
     }
 }
 
@@ -336,16 +338,17 @@ TC_FN void tc_product_singly(const float *staged, const Finish &finish, int firs
     finish(first_row + row, first_column + column, result);
   }
 }
-/// The same, 8 rows of a column at once; rows are a multiple of 8.
+/// The same, a run of rows of a column at once; rows are a multiple of it.
 template <class Tile, int Threads, class Finish>
 TC_FN void tc_product_row_runs(const float *staged, const Finish &finish, int first_row,
                                int first_column, int rows, int columns) {
-  for (int i = static_cast<int>(threadIdx.x); i < Tile::rows / 8 * Tile::columns; i += Threads) {
-    const int row = i % (Tile::rows / 8) * 8, column = i / (Tile::rows / 8);
+  constexpr int run = Finish::run, down = Tile::rows / run;
+  for (int i = static_cast<int>(threadIdx.x); i < down * Tile::columns; i += Threads) {
+    const int row = i % down * run, column = i / down;
     if (first_row + row >= rows || first_column + column >= columns)
       continue;
-    float results[8];
-    for (int j = 0; j < 8; ++j)
+    float results[run];
+    for (int j = 0; j < run; ++j)
       results[j] = staged[tc_product_result_at<Tile>(row + j, column)];
     finish(first_row + row, first_column + column, results);
   }
@@ -398,7 +401,7 @@ TC_FN void tc_product_finish(const float *staged, const Finish &finish, int firs
                              int first_column, int rows, int columns) {
   __syncthreads();
   const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
-  if constexpr (Finish::run == 8 && Finish::along_rows)
+  if constexpr (Finish::run > 1 && Finish::along_rows)
     tc_product_row_runs<Tile, Threads>(staged, finish, first_row, first_column, rows, columns);
   else if constexpr (Finish::run == 1)
     if (whole)

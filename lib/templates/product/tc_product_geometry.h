@@ -11,6 +11,7 @@
 #endif
 
 constexpr int tc_product_run = 8;             // results that are finished at once
+constexpr int tc_product_short_run = 4;       // of a column, where 8 do not lie beside each other
 constexpr int tc_product_word = 16;           // bytes of one access
 constexpr int tc_product_threads = 256;       // of a block
 constexpr int tc_product_float_threads = 128; // of a block where threads multiply
@@ -20,6 +21,7 @@ constexpr int tc_product_group_rows = 64;     // that a group of four warps mult
 constexpr int tc_product_block = 64 * tc_product_line; // bytes of 64 lines, the next 64 after them
 
 constexpr int tc_product_ahead_bytes = 32; // that a run of results may load before they are there
+constexpr int tc_product_early_bytes = 64; // that a piece's may, while the piece ahead is finished
 
 /// Operands of `bytes` an element: elements of a word, and terms of a step.
 TC_CONSTEXPR int tc_product_word_of(int bytes) { return tc_product_word / bytes; }
@@ -136,18 +138,17 @@ TC_CONSTEXPR int tc_few_rows_bytes(int row_tiles, int column_tiles, int across, 
 constexpr int tc_product_bringing = 128; // threads, before those that multiply
 constexpr int tc_product_multiplying = 256;
 constexpr int tc_product_all_threads = tc_product_bringing + tc_product_multiplying;
-constexpr int tc_product_turn = 1;   // named barrier of the first group's turn, then the second's
-constexpr int tc_product_piece = 64; // columns of 16 rows that a warp stages at once
-/// Of tiles of few columns, a multiple of 16, or where results lie along the rows.
-TC_CONSTEXPR int tc_product_piece_of(int columns, bool along_rows = false) {
-  return !along_rows && columns % tc_product_piece == 0 ? tc_product_piece
-         : columns % 32 == 0                            ? 32
-                                                        : 16;
+constexpr int tc_product_turn = 1; // named barrier of the first group's turn, then the second's
+constexpr int tc_product_finishing = 3; // that of the first group's finishing, then the second's
+constexpr int tc_product_piece = 64;    // columns of 16 rows that a warp stages at once
+/// Of tiles of few columns, a multiple of 16.
+TC_CONSTEXPR int tc_product_piece_of(int columns) {
+  return columns % tc_product_piece == 0 ? tc_product_piece : columns % 32 == 0 ? 32 : 16;
 }
-/// Floats from one staged column of 16 rows to the next, where results lie along the rows: threads
-/// that differ in their column by up to 7 differ in the banks of four rows.
-constexpr int tc_product_column_pitch = 20;
-/// Floats from one staged row to the next: rows that half a warp stores at once differ in banks.
+/// Floats from one column to the next where results lie along the rows: the four warps of a group
+/// stage their 64 rows together, so that each column's are whole lines of memory. What a warp
+/// stores at once lies in different banks.
+constexpr int tc_product_column_pitch = 68;
 TC_CONSTEXPR int tc_product_piece_pitch_of(int piece) { return piece + 8; }
 TC_CONSTEXPR int tc_product_staged_bytes_of(int piece) { // of a warp
   return 4 * 16 * tc_product_piece_pitch_of(piece);

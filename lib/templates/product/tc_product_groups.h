@@ -462,15 +462,16 @@ TC_FN void tc_product_add_steps(const tc_product_places<Tile> &places, float (&s
 template <class Tile, class T, class Left, class Right, class Finish, class Rows>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &given,
                                const Rows &rows, int each_columns, int steps) {
-  const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
-            group = thread / 128;
+  const int warp = tc_of_warp((static_cast<int>(threadIdx.x) - tc_product_bringing) / 32),
+            group = warp / 4;
   // The tiles of 64 rows that a group multiplies, and the first of them in the block's tile.
   constexpr bool turns = Tile::turns;
   constexpr int row_tiles = turns ? Tile::rows / tc_product_group_rows : Tile::row_tiles;
   const int own = turns ? 0 : group * row_tiles;
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
-      reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
+      reinterpret_cast<float *>(dynamic + (places.staged(Finish::along_rows ? group * 4 : warp) -
+                                           tc_shared_address(dynamic)));
   tc_product_walk<Tile, Rows> walk(rows, each_columns, turns ? group : 0, turns ? 2 : 1);
   const tc_product_share<Tile> all(steps);
   tc_ring<Tile::stages> ring;
@@ -488,6 +489,12 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     const int first_step = all.begin, last_step = place.is_empty ? first_step : all.end;
     if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
       tc_group_sync(tc_product_turn + group, tc_product_multiplying);
+    const tc_product_rows_below own_rows{
+        above + first_row + own * tc_product_group_rows + tc_product_first_row<Finish>(warp), end};
+    constexpr int piece = tc_product_piece_of(Tile::columns);
+    tc_product_fetched<finishing, piece> fetched;
+    // Long before it is needed: it waits behind what the last tile stores.
+    fetched.template fetch<false>(finish, own_rows, 0, first_column, columns);
     constexpr bool apart = tc_product_kind<T>::apart;
     constexpr int parts = tc_line_parts<Left>; // of the left operand's lines
     static_assert(parts == 1 || (!apart && Tile::products == 1), "one product of whole sums");
@@ -536,11 +543,6 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       if (walk.more())
         tc_group_arrive(tc_product_turn + (group ^ 1), tc_product_multiplying);
     }
-    const tc_product_rows_below own_rows{
-        above + first_row + own * tc_product_group_rows + warp % 4 * 16, end};
-    constexpr int piece = tc_product_piece_of(Tile::columns, Finish::along_rows);
-    tc_product_fetched<finishing, piece> fetched;
-    fetched.template fetch<false>(finish, own_rows, 0, first_column, columns);
     tc_wgmma_wait<0>();
     if (!apart && Tile::products != 8 && last_step > first_step)
       tc_product_free<Tile>(before);
@@ -553,17 +555,11 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       if (!tc_product_join<Tile>(sums, places.stage(0), group))
         return;
     }
-    const bool whole =
-        first_row + Tile::rows <= place.end_row && first_column + Tile::columns <= columns;
     TC_UNROLL
     for (int m = 0; m < row_tiles; ++m)
       tc_wgmma_hold(sums[m]);
-    if (whole)
-      tc_product_give<piece, true>(sums, staged, finish, fetched, own_rows, first_column, columns,
-                                   place.is_empty);
-    else
-      tc_product_give<piece, false>(sums, staged, finish, fetched, own_rows, first_column, columns,
-                                    place.is_empty);
+    tc_product_give<piece>(sums, staged, finish, fetched, own_rows, first_column, columns,
+                           place.is_empty);
   }
 }
 

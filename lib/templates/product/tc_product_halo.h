@@ -233,17 +233,22 @@ TC_FN void tc_halo_start(float (&sums)[M][N], const tc_halo_places<Tile> &places
 template <class Tile, class T, class Left, class Finish>
 TC_FN void tc_halo_multiply(const tc_halo_places<Tile> &places, const Left &left,
                             const Finish &finish, const tc_halo_walk<Tile> &walk, int columns) {
-  const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
-            group = thread / 128;
+  const int warp = tc_of_warp((static_cast<int>(threadIdx.x) - tc_product_bringing) / 32),
+            group = warp / 4;
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
-      reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
+      reinterpret_cast<float *>(dynamic + (places.staged(Finish::along_rows ? group * 4 : warp) -
+                                           tc_shared_address(dynamic)));
   tc_ring<Tile::stages> ring;
   bool first = true;
   for (int block = walk.first + group * walk.each; block < walk.count; block += 2 * walk.each) {
     const tc_halo_rows<Tile> rows{walk.place(block),
                                   {left.positions[0], left.positions[1], left.positions[2]},
-                                  warp % 4 * 16};
+                                  tc_product_first_row<Finish>(warp)};
+    constexpr int piece = tc_product_piece_of(Tile::columns);
+    tc_product_fetched<Finish, piece> fetched;
+    // Long before it is needed: it waits behind what the last block stores.
+    fetched.template fetch<false>(finish, rows, 0, walk.first_column, columns);
     if (first)
       tc_barrier_wait(places.weights_full(), 0);
     first = false;
@@ -253,16 +258,12 @@ TC_FN void tc_halo_multiply(const tc_halo_places<Tile> &places, const Left &left
     for (int slab = 0; slab < Tile::slabs - 1; ++slab)
       tc_halo_start<Tile, T, Tile::steps>(sums, places, group, ring, slab, before);
     tc_halo_start<Tile, T, Tile::last_steps>(sums, places, group, ring, Tile::slabs - 1, before);
-    constexpr int piece = tc_product_piece_of(Tile::columns, Finish::along_rows);
-    tc_product_fetched<Finish, piece> fetched;
-    fetched.template fetch<false>(finish, rows, 0, walk.first_column, columns);
     tc_wgmma_wait<0>();
     tc_product_free_alone(before);
     TC_UNROLL
     for (int m = 0; m < Tile::pieces; ++m)
       tc_wgmma_hold(sums[m]);
-    tc_product_give<piece, false>(sums, staged, finish, fetched, rows, walk.first_column, columns,
-                                  false);
+    tc_product_give<piece>(sums, staged, finish, fetched, rows, walk.first_column, columns, false);
   }
 }
 

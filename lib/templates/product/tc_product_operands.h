@@ -151,10 +151,10 @@ TC_FN void tc_operand_run(const Operand &operand, const typename Operand::place 
 }
 
 /// For the texts around: results as a run of values, a run of values as an operand's, zeros.
-TC_FN tc_vec<float, 8> tc_run_of(const float (&results)[8]) {
-  tc_vec<float, 8> run;
+template <int N> TC_FN tc_vec<float, N> tc_run_of(const float (&results)[N]) {
+  tc_vec<float, N> run;
   TC_UNROLL
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < N; ++i)
     run.at[i] = results[i];
   return run;
 }

@@ -60,9 +60,10 @@ TC_FN void tc_product_add_eights(float (&sums)[M][N], unsigned left_at, unsigned
 /// one, whose rows are `rows` further.
 template <class Finish, int Each> struct tc_product_beside : Finish {
   int rows;
-  TC_MEMBER auto ahead(int row, int column) const {
-    return Finish::ahead(row + column / Each * rows, column % Each);
+  TC_MEMBER auto load_ahead(int row, int column) const {
+    return Finish::load_ahead(row + column / Each * rows, column % Each);
   }
+  TC_MEMBER auto load_along(int column) const { return Finish::load_along(column % Each); }
   template <int N, class... Ahead>
   TC_MEMBER void operator()(int row, int column, const float (&results)[N],
                             const Ahead &...ahead) const {
