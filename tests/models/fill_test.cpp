@@ -1,5 +1,6 @@
 // Kernels of workloads that none was made for use the machine: what codegen's estimate says of
-// them. And they take no more memory than PyTorch does.
+// them. And they take no more memory than PyTorch does. And plans are those that were measured:
+// TSC_REFRESH_GOLDEN=1 writes plans.txt anew, and what its diff shows is to be measured again.
 #include "driver/compile.h"
 #include "driver/memory_use.h"
 #include "graph/read.h"
@@ -7,8 +8,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 
 using namespace tsc;
 
@@ -96,7 +100,48 @@ void check_peak(const std::string &name, const program::Program &program, size_t
   CHECK(is_more == (above_peak().count(name) > 0));
 }
 
+/// Of each graph that is one workload and no model, a line for each kernel: its plan.
+std::string plans_of_workloads() {
+  constexpr size_t kFewKernels = 8;
+  driver::CompileOptions options;
+  options.arch = "sm_90:gigabytes_per_second=4800"; // the device of docs/performance.md's tables
+  std::map<std::string, std::string> plans;         // in the order of names
+  for (const auto &entry : std::filesystem::directory_iterator(
+           std::filesystem::path(TSC_UNPACKED_DIR) / "graphs" / "wide")) {
+    const program::Program program =
+        driver::compile(graph::read_graph(entry.path().string()), options).program;
+    if (program.kernels.size() > kFewKernels)
+      continue;
+    std::string &lines = plans[entry.path().stem().string()];
+    for (const program::Kernel &kernel : program.kernels)
+      lines += "  " + kernel.plan + "\n";
+  }
+  std::string text;
+  for (const auto &[name, lines] : plans)
+    text += name + "\n" + lines;
+  return text;
+}
+
 } // namespace
+
+TEST_CASE("plans of the wide graphs are those that were measured") {
+  const std::string path = TSC_SOURCE_DIR "/tests/models/plans.txt", plans = plans_of_workloads();
+  const char *refresh = std::getenv("TSC_REFRESH_GOLDEN");
+  if (refresh != nullptr && *refresh == '1')
+    std::ofstream(path, std::ios::binary) << plans;
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream known;
+  known << file.rdbuf();
+  std::istringstream have(plans), want(known.str());
+  std::string now, before, name;
+  while (std::getline(have, now)) {
+    std::getline(want, before);
+    name = now.rfind(' ', 0) == 0 ? name : now;
+    INFO("of " << name << ": measure it and write plans.txt anew (TSC_REFRESH_GOLDEN=1)");
+    REQUIRE(now == before);
+  }
+  CHECK(!std::getline(want, before));
+}
 
 TEST_CASE("kernels of the wide graphs reach their share of the roof, in PyTorch's memory") {
   size_t graphs = 0, kernels = 0, compared = 0;
