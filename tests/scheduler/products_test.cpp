@@ -201,7 +201,7 @@ TEST_CASE("results of a product's kernel do not lie over what it multiplies") {
 }
 
 TEST_CASE("memory that is short decides between estimates that are near each other") {
-  ModuleBuilder b = gated(4096, 8192, 11008);
+  ModuleBuilder b = gated(4352, 8192, 11008);
   CHECK(groups_of(b.module, run(b.module)) == "op1 op0_op2 op3");
   // Most memory is in use elsewhere: the estimate has to be better by more than it may be wrong.
   const BufferId x = b.input("a", {16384, 64}), y = b.input("b", {64, 16384});
@@ -242,7 +242,7 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   CHECK(scheduler::template_ways(small, {8192, 8192, 8192, 1, 1}).size() == 3);
   for (const char *arch : {"sm_80", "sm_100", "sm_120", "host"})
     CHECK(scheduler::template_ways(target::find_target(arch), {8192, 8192, 8192, 1, 1}).empty());
-  CHECK(best(200704, 64, 576).columns == 64);   // half of a wider tile would be empty
+  CHECK(best(200704, 64, 5760).columns == 64);  // half of a wider tile would be empty
   CHECK(best(50176, 128, 1152).rows == 128);    // three rounds of small tiles, not two of large
   CHECK(best(8192, 8192, 8192).columns == 256); // many terms
   CHECK(best(16384, 576, 4096).columns == 192);

@@ -35,7 +35,9 @@ template <class Tile> struct tc_product_alone : Tile { static constexpr int prod
 
 /// The rows of a batch of products, one product's below the other's.
 struct tc_product_batches {
-  int rows, batches; // of one product; products
+  static constexpr bool one_operand = true; // on the right, where there is one product
+  int rows, batches;                        // of one product; products
+  TC_MEMBER int matrices() const { return batches; }
   /// Columns of the tile that begins with product `matrix`, `columns` of each.
   template <class Tile> TC_MEMBER int columns_of(int matrix, int columns) const {
     const int left = batches - matrix;

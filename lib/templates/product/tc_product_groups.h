@@ -61,8 +61,10 @@ template <class Tile> struct tc_product_places {
 /// What blocks ask for the rows of tiles. Of sections a table in shared memory: of each, and of
 /// what is behind the last one, how many tiles and rows come before it; then how many there are.
 struct tc_product_table {
-  const int2 *sections; // x: tiles; y: rows
-  int count;            // of sections
+  static constexpr bool one_operand = false; // on the right
+  const int2 *sections;                      // x: tiles; y: rows
+  int count;                                 // of sections
+  TC_MEMBER int matrices() const { return count + 1; }
   template <class Tile> TC_MEMBER int columns_of(int, int columns) const { return columns; }
   template <class Tile, int Rows = Tile::rows> TC_MEMBER int tiles(int) const {
     return sections[count + 1].x;
@@ -256,6 +258,12 @@ template <class Tile> TC_MEMBER constexpr int tc_product_right_bytes() {
   return Tile::products > 1 ? Tile::each * tc_product_line : Tile::stage_bytes - Tile::left_bytes;
 }
 
+/// Whether the right operand may stay in shared memory from one tile to the next: bulk copies bring
+/// it, and all of it is this block's.
+template <class Tile, class Right, class Rows> TC_MEMBER constexpr bool tc_product_may_stay() {
+  return tc_is_mapped<Right> && Rows::one_operand && !Tile::pair && Tile::splits == 1 &&
+         Tile::products == 1;
+}
 template <class Tile, class T, class Left, class Right, class Rows>
 TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &all_left,
                             const Right &all_right, const Rows &rows, int columns, int steps) {
@@ -266,6 +274,11 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
   const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
   tc_product_tile_place place;
+  // Where all tiles have the same columns, and a stage the same step of each, the right operand
+  // stays where the first tiles have put it.
+  const bool stays = tc_product_may_stay<Tile, Right, Rows>() && columns <= Tile::columns &&
+                     rows.matrices() == 1 && steps > 0 && Tile::stages % steps == 0;
+  int filled = 0; // stages
   while (walk.next(place)) {
     if (place.is_empty)
       continue;
@@ -281,15 +294,19 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
       const int term = step * tc_product_step_terms<Tile, T>();
       tc_barrier_wait(places.free(ring.stage), ring.parity ^ 1);
       if (arrivals::bulk && threadIdx.x == 0) {
-        constexpr int bytes = (tc_is_mapped<Left> ? Tile::left_bytes : 0) +
-                              (tc_is_mapped<Right> ? tc_product_right_bytes<Tile>() : 0);
-        tc_barrier_expect(full, bytes);
-        if constexpr (Tile::pair)
+        const bool is_there = stays && filled >= Tile::stages;
+        ++filled;
+        tc_barrier_expect(
+            full, (tc_is_mapped<Left> ? Tile::left_bytes : 0) +
+                      (tc_is_mapped<Right> && !is_there ? tc_product_right_bytes<Tile>() : 0));
+        if constexpr (Tile::pair) {
           tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
                                               term, full);
-        else if constexpr (tc_is_mapped<Right>)
-          tc_operand_bulk<T, Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
-                                            term, full);
+        } else if constexpr (tc_is_mapped<Right>) {
+          if (!is_there)
+            tc_operand_bulk<T, Tile::columns>(right, stage + Tile::left_bytes, matrix, first_column,
+                                              term, full);
+        }
         if constexpr (tc_is_mapped<Left>)
           tc_operand_bulk<T, Tile::rows>(left, stage, matrix, first_row, term, full);
       }
