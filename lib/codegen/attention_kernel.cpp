@@ -92,11 +92,16 @@ public:
     } else if (target.has_wgmma) {
       const auto heads = (query().sizes[0] * query().sizes[1]).as_integer(),
                  rows = query().sizes[2].as_integer();
-      shape_.groups =
-          tc_attention_groups(shape_.depth, shape_.masked, call_.causal, rows.value_or(0),
-                              heads.value_or(0), target.multiprocessors);
+      const auto groups = [&](int most) {
+        return tc_attention_groups(shape_.depth, shape_.masked, call_.causal, rows.value_or(0),
+                                   heads.value_or(0), target.multiprocessors, most);
+      };
+      constexpr int kMost = 4, kMostWithoutBulk = 3; // four were measured with bulk copies alone
+      shape_.groups = groups(kMost);
+      make_maps();
+      if (!shape_.bulk)
+        shape_.groups = groups(kMostWithoutBulk);
     }
-    make_maps();
     shape_.costly_mask =
         is_masked() &&
         !(ir::added_mask(call_) && together(2) &&

@@ -210,26 +210,37 @@ TEST_CASE("attention of few queries on the GPU", "[gpu]") {
   }
 }
 
-/// Keys and values of one batch for all: no bulk copy brings what has a stride of 0, threads do.
+/// Keys and values of one batch for all: no bulk copy brings what has a stride of 0, threads do. Of
+/// many short heads three groups compute.
 void check_shared_batch(const std::vector<runtime::SessionOptions> &ways) {
-  for (const int64_t depth : {64, 128, 192})
+  struct Shape {
+    int64_t depth, batch, heads, rows, keys;
+    std::string groups;
+  };
+  for (const Shape &s : std::vector<Shape>{{64, 3, 2, 300, 650, "2 groups"},
+                                           {128, 3, 2, 300, 650, "2 groups"},
+                                           {192, 3, 2, 300, 650, "2 groups"},
+                                           {64, 2, 66, 192, 200, "3 groups"}})
     for (const bool causal : {false, true}) {
-      testing::MadeGraph graph{"one batch of keys, depth " + std::to_string(depth) +
-                                   (causal ? ", causal" : ""),
-                               {{"q", "bfloat16", {3, 2, 300, depth}},
-                                {"k", "bfloat16", {1, 2, 650, depth}},
-                                {"v", "bfloat16", {1, 2, 650, depth}}},
-                               {{"ks", "aten.expand.default", {"$k", {3, 2, 650, depth}}},
-                                {"vs", "aten.expand.default", {"$v", {3, 2, 650, depth}}},
-                                {"y",
-                                 "aten.scaled_dot_product_attention.default",
-                                 {"$q", "$ks", "$vs"},
-                                 {{"is_causal", causal}}}},
-                               {"y"},
-                               {}};
+      testing::MadeGraph graph{
+          "one batch of keys, depth " + std::to_string(s.depth) + (causal ? ", causal" : ""),
+          {{"q", "bfloat16", {s.batch, s.heads, s.rows, s.depth}},
+           {"k", "bfloat16", {1, s.heads, s.keys, s.depth}},
+           {"v", "bfloat16", {1, s.heads, s.keys, s.depth}}},
+          {{"ks", "aten.expand.default", {"$k", {s.batch, s.heads, s.keys, s.depth}}},
+           {"vs", "aten.expand.default", {"$v", {s.batch, s.heads, s.keys, s.depth}}},
+           {"y",
+            "aten.scaled_dot_product_attention.default",
+            {"$q", "$ks", "$vs"},
+            {{"is_causal", causal}}}},
+          {"y"},
+          {}};
       const driver::Compilation compilation = testing::compile_made(graph, false);
       REQUIRE(compilation.program.kernels.size() == 1);
-      CHECK(compilation.program.kernels[0].plan.find("one that brings") != std::string::npos);
+      const std::string &plan = compilation.program.kernels[0].plan;
+      INFO(plan);
+      CHECK(plan.find("one that brings") != std::string::npos);
+      CHECK(plan.find(s.groups) != std::string::npos);
       testing::check_made(graph, compilation, 0, ways);
     }
 }

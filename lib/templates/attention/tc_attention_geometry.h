@@ -51,16 +51,17 @@ constexpr int tc_group_depth = 256;    // at most
 /// rows nobody asked for, and how many rounds of blocks there are, that decides. (H200, 16384
 /// tokens, 32 heads of 64, ms by two, three and four: 1024 keys 0.330, 0.318, 0.286; 4096 1.203,
 /// 1.027, 1.048; 16384 4.84, 3.88, 4.20; causal 1024 0.229, 0.231, 0.190; 4096 0.708, 0.584,
-/// 0.571; 16384 2.62, 1.99, 2.09.) `rows` of a head, `heads` of all batches; 0: not known.
+/// 0.571; 16384 2.62, 1.99, 2.09.) `rows` of a head, `heads` of all batches; 0: not known. At most
+/// `most`.
 TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, bool causal, long long rows,
-                                     long long heads, int multiprocessors) {
+                                     long long heads, int multiprocessors, int most = 4) {
   if (depth > 64 || masked)
     return 2;
   if (rows <= 0)
     return 3;
   int best = 2;
   long long least = 0;
-  for (int groups = 2; groups <= 4; ++groups) {
+  for (int groups = 2; groups <= most; ++groups) {
     const long long of_head = (rows + groups * tc_group_rows - 1) / (groups * tc_group_rows),
                     rounds = heads > 0 ? (heads * of_head + multiprocessors - 1) / multiprocessors
                                        : of_head,
