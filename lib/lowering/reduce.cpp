@@ -246,6 +246,10 @@ std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
 }
 
 std::vector<TensorValue> register_reduction(Context &context, const ReductionSpec &spec) {
+  // Of one element there is no loop, and a kernel would take that over rows for it.
+  if (symbolic::numel(spec.reduction_sizes).is_integer(1) &&
+      (ir::tuple_size(spec.kind) == 1 || spec.kind == ReductionKind::welford_reduce))
+    return reduce_one_element(context, spec);
   std::vector<TensorValue> results;
   for (size_t item = 0; item < ir::tuple_size(spec.kind); ++item) {
     ir::Reduction reduction;

@@ -266,8 +266,10 @@ std::optional<std::vector<bool>> dimensions_of_rows(Context &context, const Redu
       of_row[k] = !symbolic::depends_on(body.indices[op.index], body.variables[rank + k]);
       (of_row[k] ? elements : rows) *= spec.reduction_sizes[k];
     }
-    if (elements == symbolic::numel(reduction->reduction_sizes) && !elements.is_integer(1) &&
-        !rows.is_integer(1) && rows == symbolic::numel(buffer.layout.sizes))
+    const bool leaves_rows = elements != symbolic::numel(spec.reduction_sizes);
+    if (leaves_rows && elements == symbolic::numel(reduction->reduction_sizes) &&
+        !elements.is_integer(1) && !rows.is_integer(1) &&
+        rows == symbolic::numel(buffer.layout.sizes))
       return of_row;
   }
   return std::nullopt;

@@ -87,3 +87,17 @@ TEST_CASE("large pools go one dimension after the other on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(ways);
 }
+
+TEST_CASE("where a window's largest lies, beside what all of them come to, on the host") {
+  const testing::MadeGraph graph{"places beside a sum",
+                                 {{"x", "float32", {1, 6, 7}}},
+                                 {{"y", "aten.max_pool2d_with_indices.default", {"$x", {2, 2}}},
+                                  {"v", "operator.getitem", {"$y", 0}},
+                                  {"i", "operator.getitem", {"$y", 1}},
+                                  {"s", "aten.sum.default", {"$v"}},
+                                  {"m", "aten.mul.Tensor", {"$v", "$s"}},
+                                  {"r", "aten.add.Tensor", {"$m", "$i"}}},
+                                 {"r"},
+                                 {}};
+  testing::check_made(graph, testing::compile_made(graph, false), 0, testing::plan_ways());
+}

@@ -183,6 +183,18 @@ TEST_CASE("under inductor-2.5 long reductions with few results are two operation
   }
 }
 
+TEST_CASE("what reads a row's number and reduces all of the row is one operation") {
+  GraphMaker maker; // as the place of a window's largest is found
+  const NodeRef x = maker.input("x", DType::f32, {3, 20, 30});
+  const NodeRef largest = maker.call("aten.amax.default", {x, Argument::List{1, 2}, true});
+  const NodeRef above = maker.call("aten.sub.Tensor", {x, largest});
+  maker.output(maker.call("aten.amin.default", {above, Argument::List{1, 2}}));
+  const ir::Module module = maker.lower(target::default_policy());
+  REQUIRE(module.operations.size() == 2);
+  for (const ir::Operation &operation : module.operations)
+    CHECK(std::get<ir::Reduction>(operation.kind).reduction_sizes.size() == 2);
+}
+
 TEST_CASE("the last part of a split reduction is masked, half types add up in f32 in between") {
   GraphMaker maker;
   const NodeRef x = maker.input("x", DType::bf16, {3, 10007});
