@@ -827,7 +827,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.together = group.parts->candidate.products;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
-  work.windows = group.parts->prologue.has_value();
+  work.prologue = group.parts->prologue.has_value();
   constexpr size_t kAlternatives = 7; // the best
   for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
     if (way.tile != group.parts->candidate && tiles.size() < kAlternatives) {

@@ -151,7 +151,7 @@ struct ProductWork {
   int64_t bytes = 0;        // that pass through memory
   int64_t instructions = 0; // for each result, after the sums are there
   bool gathers = false;     // threads bring the left operand, bulk copies cannot
-  bool windows = false;     // of the left operand: bulk copies bring them tap by tap
+  bool prologue = false;    // the left operand is no matrix in memory: windows, padding, a slice
   /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32,
   /// matrix units 8-bit floats.
   enum class Factors : uint8_t { half, single, tf32, byte } factors = Factors::half;

@@ -277,7 +277,7 @@ private:
       joined.instructions = (follower ? follower->instructions : 0) + (alone ? kAlone : 0);
       joined.together = before ? products_beside(node, parts) : 1;
       joined.gathers = before && joined.together == 1 && !comes_in_boxes(node);
-      joined.windows = before && !joined.gathers;
+      joined.prologue = before.has_value();
       return joined;
     };
     ProductWork joined = with(after, parts.run);

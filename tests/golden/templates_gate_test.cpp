@@ -213,9 +213,9 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
 TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a without spills") {
   // Depths of every kind of tiles, whole and not; rows that two, three and four groups compute;
   // masks that come in runs and that do not.
-  const std::vector<std::pair<int64_t, int64_t>> shapes = {{16, 256},  {32, 192},  {40, 128},
-                                                           {64, 192},  {64, 256},  {80, 192},
-                                                           {128, 192}, {192, 192}, {256, 192}};
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {
+      {16, 192}, {16, 256}, {32, 192},  {40, 128},  {64, 192},
+      {64, 256}, {80, 192}, {128, 192}, {192, 192}, {256, 192}};
   for (const auto &[depth, rows] : shapes)
     for (const std::string mask : {"", "causal", "bfloat16", "float32", "bool"}) {
       if (rows == 256 && !mask.empty() && mask != "causal")

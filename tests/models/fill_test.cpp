@@ -1,6 +1,6 @@
 // Kernels of workloads that none was made for use the machine: what codegen's estimate says of
-// them. And they take no more memory than PyTorch does. And plans are those that were measured:
-// TSC_REFRESH_GOLDEN=1 writes plans.txt anew, and what its diff shows is to be measured again.
+// them. And they take no more memory than PyTorch does. And plans are those on
+// record: TSC_REFRESH_GOLDEN=1 writes plans.txt anew, and what its diff shows is to be measured.
 #include "driver/compile.h"
 #include "driver/memory_use.h"
 #include "graph/read.h"
@@ -124,7 +124,7 @@ std::string plans_of_workloads() {
 
 } // namespace
 
-TEST_CASE("plans of the wide graphs are those that were measured") {
+TEST_CASE("plans of the wide graphs are those on record") {
   const std::string path = TSC_SOURCE_DIR "/tests/models/plans.txt", plans = plans_of_workloads();
   const char *refresh = std::getenv("TSC_REFRESH_GOLDEN");
   if (refresh != nullptr && *refresh == '1')
