@@ -1,14 +1,17 @@
 #include "codegen/attention_kernel.h"
 
+#include "codegen/attention_operands.h"
 #include "codegen/expression.h"
 #include "codegen/score_text.h"
 #include "ir/custom_call.h"
-#include "scheduler/cost.h"
+#include "scheduler/few_queries.h"
+#include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "templates/attention/tc_attention_geometry.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace tsc::codegen {
@@ -22,7 +25,8 @@ struct Shape {
   int groups = 0;            // of warps that compute, 0: the form without wgmma
   bool bulk = false;         // groups: bulk copies bring queries, keys and values
   int tiles = 0, stages = 0; // the form for few queries: rows of 16 of a block, steps at a time
-  int float_rows = 0;        // the form for floats: rows of a block
+  int step_bytes = 0, once_bytes = 0; // its shared memory: of a step, and beside them
+  int float_rows = 0;                 // the form for floats: rows of a block
 
   bool few() const { return tiles > 0; }
   bool floats() const { return float_rows > 0; }
@@ -40,7 +44,7 @@ struct Shape {
                         : tc_attention_threads(costly_mask);
   }
   int shared_bytes() const {
-    return few()        ? tc_few_bytes(depth, stages)
+    return few()        ? tc_few_bytes(depth, step_bytes, once_bytes, stages)
            : groups > 0 ? group_bytes()
            : floats()   ? tc_float_bytes(depth, float_rows)
                         : tc_attention_shared_bytes(depth);
@@ -68,10 +72,12 @@ std::optional<program::TensorMap> map_of(const tensor::Layout &layout, int rows,
   return map;
 }
 
+constexpr const char *kOperandNames[] = {"_keys", "_values"};
+
 class AttentionText {
 public:
   AttentionText(const ir::Module &module, const ir::Operation &operation,
-                const target::Target &target)
+                const scheduler::TemplateParts &parts, const target::Target &target)
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
@@ -83,12 +89,9 @@ public:
       const auto heads = known(query().sizes[1] * query().sizes[0]), rows = known(query().sizes[2]);
       shape_.float_rows = tc_float_rows(shape_.depth, heads && rows ? *heads : 0, rows.value_or(0),
                                         target.multiprocessors);
-    } else if (is_for_few(target)) {
+    } else if (scheduler::is_of_few_queries(target, call_)) {
       shape_.tiles = tc_few_tiles(shape_.depth, block_rows().value());
-      const Expr keys = call_.inputs[1].layout.sizes[2];
-      shape_.stages = tc_few_stages(
-          shape_.depth, target.shared_bytes_per_block,
-          keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0);
+      plan_operands(parts, target);
     } else if (target.has_wgmma) {
       const auto heads = (query().sizes[0] * query().sizes[1]).as_integer(),
                  rows = query().sizes[2].as_integer();
@@ -106,8 +109,11 @@ public:
         is_masked() &&
         !(ir::added_mask(call_) && together(2) &&
           tensor::size_in_bytes(module_.buffer(ir::added_mask(call_)->buffer).dtype) == 2);
-    for (const ir::BufferView &input : call_.inputs)
-      add_pointer(input.buffer, "in", true);
+    for (size_t i = 0; i < call_.inputs.size(); ++i)
+      if (const std::optional<OperandText> *operand = computed(i); operand && *operand)
+        add_operand(**operand);
+      else
+        add_pointer(call_.inputs[i].buffer, "in", true);
     for (const BufferId output : operation.outputs)
       add_pointer(output, "out", false);
     if (call_.parts > 0)
@@ -127,6 +133,9 @@ public:
     }
     for (size_t i = 0; i < strided_inputs(); ++i)
       add_sizes(call_.inputs[i].layout);
+    for (const std::optional<OperandText> &operand : operands_)
+      if (operand)
+        add_operand_sizes(*operand);
     if (call_.parts == 0)
       add_sizes(out_.layout);
     for (size_t i = 0; i < maps_.size(); ++i)
@@ -152,7 +161,25 @@ public:
   const std::vector<program::TensorMap> &maps() const { return maps_; }
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
   /// Queries of all heads that share keys.
-  Expr block_rows() const { return query().sizes[2] * group(); }
+  Expr block_rows() const { return scheduler::rows_that_share_keys(call_); }
+  /// Whether input `i` is computed as it is read.
+  bool is_computed(size_t i) const {
+    const std::optional<OperandText> *operand = computed(i);
+    return operand != nullptr && operand->has_value();
+  }
+  /// What keys and values that are computed are made of, of each buffer all that it has.
+  Expr operand_bytes() const {
+    std::set<BufferId> seen;
+    Expr bytes = 0;
+    for (const std::optional<OperandText> &operand : operands_)
+      if (operand)
+        for (const Value &value : operand->graph().values)
+          if (value.op == ir::Op::load && seen.insert(module_.storage_of(value.buffer)).second)
+            bytes = bytes + module_.buffer(value.buffer).layout.storage_size() *
+                                Expr(static_cast<int64_t>(
+                                    tensor::size_in_bytes(module_.buffer(value.buffer).dtype)));
+    return bytes;
+  }
   bool functions_call_series() const { return functions("").has_series; }
 
   std::string print(const std::string &name, int threads) const {
@@ -175,14 +202,18 @@ public:
     const std::string blocks =
         threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : blocks_at_once(threads));
     std::string text = call_.scores ? functions(name).structure : "";
+    for (const size_t side : {0, 1})
+      if (operands_[side])
+        text += operand_struct(name, side);
     text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks + ") " + name +
             "(" + list + ") {\n";
     text += "  tc_attention_problem<" + type + ", " + mask_type(name) + "> problem;\n";
     for (size_t i = 0; i < 3; ++i)
-      text += rows(i == 0   ? "query"
-                   : i == 1 ? "key"
-                            : "value",
-                   call_.inputs[i].buffer, call_.inputs[i].layout);
+      if (i == 0 || !operands_[i - 1])
+        text += rows(i == 0   ? "query"
+                     : i == 1 ? "key"
+                              : "value",
+                     call_.inputs[i].buffer, call_.inputs[i].layout);
     tensor::Layout out = out_.layout;
     if (out.rank() == 5) { // batches of batches are one list of them
       out.sizes[1] = out.sizes[0] * out.sizes[1];
@@ -219,7 +250,7 @@ public:
     if (!sums_.empty())
       text += "  problem.sums = " + sums_ + ";\n";
     if (shape_.few())
-      return text + few_text(threads) + "TC_EXPORT(" + name + ", 0)\n";
+      return text + few_text(name, threads) + "TC_EXPORT(" + name + ", 0)\n";
     if (shape_.floats())
       return text + floats_text(threads) + "TC_EXPORT(" + name + ", 0)\n";
     const bool bulk = threads > 1 && shape_.bulk;
@@ -253,6 +284,7 @@ private:
   const ir::Buffer &out_;
   BufferId out_id_;
   Shape shape_;
+  std::array<std::optional<OperandText>, 2> operands_; // keys, values: computed as they are read
   Parameters parameters_;
   std::vector<program::TensorMap> maps_;
   std::set<Expr, symbolic::ExprLess> symbols_;
@@ -263,23 +295,75 @@ private:
   Expr group() const {
     return symbolic::floor_div(query().sizes[1], call_.inputs[1].layout.sizes[1]);
   }
-  /// Whether there are so few queries that blocks hold those of all heads that share keys.
-  bool is_for_few(const target::Target &target) const {
-    if (call_.scores)
-      return false;
-    if (call_.parts > 0)
-      return true;
-    const std::vector<Expr> &rows = query().sizes, &keys = call_.inputs[1].layout.sizes;
-    if (!rows[2].is_integer() || !block_rows().is_integer())
-      return false;
-    if (rows[2].value() <= tc_few_products)
-      return true;
-    if (!std::all_of(rows.begin(), rows.end(), [](Expr size) { return size.is_integer(); }) ||
-        !keys[1].is_integer() || !keys[2].is_integer())
-      return false;
-    const tc_few_work work = {rows[0].value(), rows[1].value(), keys[1].value(),
-                              rows[2].value(), keys[2].value(), shape_.depth};
-    return scheduler::attention_parts(target, work) == 1;
+  /// Whether input `i` is computed as it is read, and by what; null: it never is.
+  const std::optional<OperandText> *computed(size_t i) const {
+    return i == 1 || i == 2 ? &operands_[i - 1] : nullptr;
+  }
+  /// Of an operand that is computed: its elements are in memory as products have them.
+  bool is_copied(const OperandText &operand) const {
+    return operand.is_copy(module_.buffer(call_.inputs[0].buffer).dtype);
+  }
+  /// Keys and values that are computed as they are read, as many of their words in shared memory as
+  /// it has room for.
+  void plan_operands(const scheduler::TemplateParts &parts, const target::Target &target) {
+    const Expr keys = call_.inputs[1].layout.sizes[2];
+    const int64_t of_part =
+        keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0;
+    for (const int words : {8, 4, 2, 1, 0}) {
+      shape_.step_bytes = shape_.once_bytes = 0;
+      for (const size_t side : {0, 1}) {
+        const std::optional<scheduler::Group> &group = side == 0 ? parts.keys : parts.values;
+        const int stored = tc_few_step_bytes(shape_.depth);
+        if (group)
+          operands_[side] = attention_operand(module_, *group, call_.inputs[side + 1], words);
+        const bool waits = group && !is_copied(*operands_[side]);
+        shape_.step_bytes += waits ? tc_few_words_bytes(shape_.depth, operands_[side]->run(),
+                                                        operands_[side]->words())
+                                   : stored;
+        shape_.once_bytes += waits ? stored : 0;
+      }
+      shape_.stages = tc_few_stages(shape_.step_bytes, shape_.once_bytes,
+                                    target.shared_bytes_per_block, of_part);
+      if (shape_.shared_bytes() <= target.shared_bytes_per_block)
+        return;
+    }
+    support::require(false, "codegen", "keys and values that are computed do not fit a block");
+  }
+  void add_operand(const OperandText &operand) {
+    for (const Value &value : operand.graph().values)
+      if (value.op == ir::Op::load)
+        add_pointer(value.buffer, "in", true);
+    for (const uint32_t check : operand.checks())
+      if (std::find(parameters_.checks.begin(), parameters_.checks.end(), check) ==
+          parameters_.checks.end())
+        parameters_.checks.push_back(check);
+  }
+  void add_operand_sizes(const OperandText &operand) {
+    for (const Value &value : operand.graph().values)
+      for (const Expr e : {value.index, value.extent})
+        for (const Expr symbol : symbolic::free_symbols(e))
+          if (symbol.sort() == symbolic::SymbolSort::size ||
+              symbol.sort() == symbolic::SymbolSort::data ||
+              symbol.sort() == symbolic::SymbolSort::computed_size)
+            symbols_.insert(symbol);
+  }
+  /// The type of keys (0) or values (1) that are computed.
+  std::string operand_struct(const std::string &name, size_t side) const {
+    const OperandText &operand = *operands_[side];
+    const std::string body =
+        operand.print(module_, parameters_, module_.buffer(call_.inputs[0].buffer).dtype);
+    return "struct " + name + kOperandNames[side] + " {\n" +
+           members_of(parameters_, body).declarations +
+           "  static constexpr bool copied = " + (is_copied(operand) ? "true" : "false") + ";\n" +
+           body + "};\n\n";
+  }
+  /// Keys (0) or values (1) as an argument.
+  std::string operand_argument(const std::string &name, size_t side) const {
+    if (!operands_[side])
+      return side == 0 ? "problem.key" : "problem.value";
+    const std::string body =
+        operands_[side]->print(module_, parameters_, module_.buffer(call_.inputs[0].buffer).dtype);
+    return name + kOperandNames[side] + "{" + members_of(parameters_, body).values + "}";
   }
   /// Blocks of a multiprocessor for which registers are shared out.
   int blocks_at_once(int threads) const {
@@ -292,7 +376,7 @@ private:
     const bool is_one_step = keys.is_integer() && keys.value() <= tc_few_keys;
     return shape_.depth > 128 ? 1 : is_one_step && shape_.depth <= kShallow ? 4 : 2;
   }
-  std::string few_text(int threads) const {
+  std::string few_text(const std::string &name, int threads) const {
     const std::string depth = std::to_string(shape_.depth);
     const int64_t parts = std::max<int64_t>(1, call_.parts);
     const Expr steps = symbolic::ceil_div(
@@ -304,12 +388,13 @@ private:
             number(steps * Expr(tc_few_keys)) + "};\n";
     if (threads > 1)
       text += "  static_assert(tc_few_threads == " + std::to_string(threads) + " && tc_few_bytes(" +
-              depth + ", " + std::to_string(shape_.stages) +
-              ") == " + std::to_string(tc_few_bytes(shape_.depth, shape_.stages)) +
-              ", \"as the launch has it\");\n";
+              depth + ", " + std::to_string(shape_.step_bytes) + ", " +
+              std::to_string(shape_.once_bytes) + ", " + std::to_string(shape_.stages) +
+              ") == " + std::to_string(shape_.shared_bytes()) + ", \"as the launch has it\");\n";
     return text + "  tc_attention_few<" + depth + ", " + std::to_string(shape_.tiles) + ", " +
            std::to_string(shape_.stages) + (call_.causal ? ", true" : ", false") +
-           (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts);\n}\n";
+           (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts, " +
+           operand_argument(name, 0) + ", " + operand_argument(name, 1) + ");\n}\n";
   }
 
   std::string floats_text(int threads) const {
@@ -476,7 +561,7 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
                             const scheduler::Group &group, const ir::Operation &operation,
                             const target::Target &target) {
   const auto &call = std::get<ir::Extern>(operation.kind);
-  const AttentionText text(module, operation, target);
+  const AttentionText text(module, operation, *group.parts, target);
   const tensor::Layout &query = text.query();
   const Shape &shape = text.shape();
   const bool groups = shape.groups > 0;
@@ -485,12 +570,18 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   program::Kernel &kernel = built.kernel;
   kernel.parameters = text.parameters().list;
   kernel.bytes_read = 0;
-  for (const ir::BufferView &input : call.inputs)
-    kernel.bytes_read += bytes_of(module, input.layout, input.buffer);
+  kernel.bytes_read += text.operand_bytes();
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    if (!text.is_computed(i))
+      kernel.bytes_read += bytes_of(module, call.inputs[i].layout, call.inputs[i].buffer);
   kernel.bytes_written = 0;
   for (const BufferId output : operation.outputs)
     kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
   kernel.plan = plan_text(shape, call.parts);
+  for (const size_t i : {1, 2})
+    if (text.is_computed(i))
+      kernel.plan +=
+          i == 1 ? ", keys computed as they are read" : ", values computed as they are read";
   if (call.scores)
     kernel.plan += std::string(", functions of scores where they are") +
                    (call.scores->block_rows > 0 ? ", steps by lists of blocks" : "");

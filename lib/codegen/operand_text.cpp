@@ -113,19 +113,30 @@ public:
     if (value.op == Op::constant || has(id))
       return use(id);
     for (const ValueId arg : value.args)
-      needed(arg);
+      if (graph_[arg].op != Op::set_indirect) // look_up has been there
+        needed(arg);
     if (value.guard != ir::kNone)
       needed(value.guard);
     if (value.op == Op::index_expr)
       define(id, "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
                      symbolic::print_cpp(value.index, graph_.ranges) + ")");
-    else if (is_load(value))
-      define(id, use(value.guard) + " ? tc_get(" + memory_of_(value) + "[" +
-                     symbolic::print_cpp(value.index, graph_.ranges) +
-                     "]) : " + std::string(value_type(value.dtype)) + "{}");
-    else
+    else if (is_load(value)) {
+      const std::string load = "tc_get(" + memory_of_(value) + "[" +
+                               symbolic::print_cpp(value.index, graph_.ranges) + "])";
+      define(id, value.guard == ir::kNone ? load
+                                          : use(value.guard) + " ? " + load + " : " +
+                                                std::string(value_type(value.dtype)) + "{}");
+    } else
       define(id, computed(id));
     return use(id);
+  }
+  /// Defines the symbol of a run-time index; `number`: of its check among the kernel's.
+  void look_up(const Value &index, bool wraps, size_t number) {
+    const std::string extent = symbolic::print_cpp(index.extent, graph_.ranges);
+    text += "    const long long " + index.symbol.spelling() + " = tc_check_index(" +
+            needed(index.args[0]) + ", " +
+            (wraps ? symbolic::print_cpp(Expr(0) - index.extent, graph_.ranges) : "0") + ", " +
+            extent + ", " + kFailure + ", " + kCheck + " + " + std::to_string(number) + ");\n";
   }
   std::string use(ValueId id) const {
     const Value &value = graph_[id];
@@ -317,40 +328,46 @@ private:
 } // namespace
 
 std::optional<OperandText> OperandText::make(const ir::Module &module, const KernelGraph &graph,
-                                             Expr column, Expr term, int64_t terms,
-                                             int most_words) {
+                                             const std::vector<Expr> &place, Expr term,
+                                             int64_t terms, int most_words, bool may_pair) {
   if (graph.stores.size() != 1 ||
-      std::any_of(graph.values.begin(), graph.values.end(),
-                  [](const Value &value) { return value.op == Op::set_indirect; }))
+      std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op == Op::set_indirect && value.guard != ir::kNone;
+      }))
     return std::nullopt;
   const ValueId stored = graph.stores[0];
   std::optional<OperandText> best;
   for (const auto &[paired, run] : kOrders) {
-    if (terms % (paired ? kLanes * run : run) != 0 || (run == 8 && best))
+    if (terms % (paired ? kLanes * run : run) != 0 || (run == 8 && best) || (paired && !may_pair))
       continue;
     KernelGraph split = graph;
     const Expr within = unused_variable(split);
-    split.element_variables = {column, term, within};
-    split.element_sizes = {graph.element_sizes[0], Expr(terms / run), Expr(run)};
+    split.element_variables = place;
+    split.element_variables.insert(split.element_variables.end(), {term, within});
+    split.element_sizes.resize(place.size());
+    split.element_sizes.insert(split.element_sizes.end(), {Expr(terms / run), Expr(run)});
     split.ranges.set_size(term, Expr(terms / run));
     split.ranges.set_size(within, Expr(run));
-    const Expr place =
+    const Expr at =
         paired ? scheduler::term_of_pairs(term, within, run) : term * Expr(run) + within;
     for (Value &value : split.values)
       value.index =
-          symbolic::simplify(symbolic::substitute(value.index, {{term, place}}), split.ranges);
-    std::optional<Unrolled> unrolled = unroll(split, 2, kMostValues);
+          symbolic::simplify(symbolic::substitute(value.index, {{term, at}}), split.ranges);
+    std::optional<Unrolled> unrolled = unroll(split, place.size() + 1, kMostValues);
     if (!unrolled)
       break;
     OperandText text;
     text.run_ = run;
     text.paired_ = paired;
+    text.place_ = place;
+    text.term_ = term;
     text.graph_ = std::move(unrolled->graph);
     const std::vector<ValueId> &stores = unrolled->copies[stored];
     if (stores.size() != static_cast<size_t>(run))
       break;
     for (const ValueId store : stores)
       text.results_.push_back(text.graph_[store].args[0]);
+    text.find_used(module);
     text.find_loads(module, most_words);
     const bool better = !best || text.widest_ > best->widest_;
     if (better)
@@ -361,22 +378,34 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, const Ker
   return best;
 }
 
-void OperandText::find_loads(const ir::Module &module, int most_words) {
-  std::vector<bool> used(graph_.values.size(), false);
+void OperandText::find_used(const ir::Module &module) {
+  constexpr int64_t kFar = (int64_t{1} << 31) - 1;
+  used_.assign(graph_.values.size(), false);
   for (const ValueId result : results_)
-    used[result] = true;
-  for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;)
-    if (used[id]) {
-      for (const ValueId arg : graph_[id].args)
-        used[arg] = true;
-      if (graph_[id].guard != ir::kNone)
-        used[graph_[id].guard] = true;
-    }
+    used_[result] = true;
+  for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;) {
+    const Value &value = graph_[id];
+    if (value.op == Op::set_indirect)
+      lookups_.insert(lookups_.begin(), id);
+    if (value.op == Op::load &&
+        symbolic::bounds(module.buffer(value.buffer).layout.storage_size(), graph_.ranges).high >
+            kFar)
+      wide_ = true;
+    if (!used_[id] || value.op == Op::set_indirect)
+      continue;
+    for (const ValueId arg : value.args)
+      used_[arg] = true;
+    if (value.guard != ir::kNone)
+      used_[value.guard] = true;
+  }
+}
+
+void OperandText::find_loads(const ir::Module &module, int most_words) {
   // Loads of one buffer, by how far they are from the first one.
   std::vector<std::map<int64_t, ValueId>> families;
   for (ValueId id = 0; id < graph_.values.size(); ++id) {
     const Value &value = graph_[id];
-    if (!used[id] || !is_load(value) || value.guard != ir::kNone)
+    if (!used_[id] || !is_load(value) || value.guard != ir::kNone)
       continue;
     bool found = false;
     for (auto &family : families) {
@@ -417,6 +446,37 @@ void OperandText::find_loads(const ir::Module &module, int most_words) {
     }
 }
 
+bool OperandText::is_copy(DType factor) const {
+  std::vector<ValueId> elements;
+  for (const Load &load : loads_)
+    elements.insert(elements.end(), load.elements.begin(), load.elements.end());
+  return words_ == static_cast<int>(loads_.size()) && elements == results_ &&
+         graph_[results_[0]].dtype == factor;
+}
+
+bool OperandText::has_conditions() const {
+  for (ValueId id = 0; id < graph_.values.size(); ++id)
+    if (used_[id] && is_load(graph_[id]) && graph_[id].guard != ir::kNone)
+      return true;
+  return false;
+}
+
+std::vector<uint32_t> OperandText::checks() const {
+  std::vector<uint32_t> checks;
+  for (const ValueId id : lookups_)
+    if (std::find(checks.begin(), checks.end(), graph_[id].check) == checks.end())
+      checks.push_back(graph_[id].check);
+  return checks;
+}
+
+std::string OperandText::parameters() const {
+  const std::string type = wide_ ? "long long " : "int ";
+  std::string text;
+  for (const Expr variable : place_)
+    text += type + variable.spelling() + ", ";
+  return text + type + term_.spelling();
+}
+
 double OperandText::instructions() const {
   return static_cast<double>(graph_.values.size()) / run_;
 }
@@ -438,7 +498,7 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
     if (load.is_word) {
       const std::string number = std::to_string(word++);
       places += "    at[" + number + "] = " + address(load.elements[0]) + ";\n";
-      taken += "    const tc_vec<" + type + ", " + width + "> " + load.name + " = tc_few_rows_as<" +
+      taken += "    const tc_vec<" + type + ", " + width + "> " + load.name + " = tc_operand_as<" +
                type + ">(words[" + number + "]);\n";
     } else {
       members += "    tc_vec<" + type + ", " + width + "> " + load.name + ";\n";
@@ -457,10 +517,23 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
     }
   }
   const std::string words = std::to_string(word), held = std::to_string(std::max(1, word));
+  const auto memory_of = [&](const Value &value) {
+    return parameters.name_of(module.storage_of(value.buffer));
+  };
+  std::string lookups;
+  if (!lookups_.empty()) {
+    Lines lines(graph_, {}, memory_of);
+    for (const ValueId id : lookups_) {
+      const auto number =
+          std::find(parameters.checks.begin(), parameters.checks.end(), graph_[id].check) -
+          parameters.checks.begin();
+      lines.look_up(graph_[id], module.check_of(graph_[id].check).wraps,
+                    static_cast<size_t>(number));
+    }
+    lookups = std::move(lines.text);
+  }
   const auto function = [&](bool pairs) {
-    Lines lines(graph_, texts, [&](const Value &value) {
-      return parameters.name_of(module.storage_of(value.buffer));
-    });
+    Lines lines(graph_, texts, memory_of);
     lines.places = integers;
     std::string results;
     const size_t each = pairs ? 2 : 1;
@@ -471,18 +544,20 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
           (pairs ? lines.pair(results_[i], results_[i + 1], factor)
                  : converted(lines.needed(results_[i]), graph_[results_[i]].dtype, DType::f32)) +
           ";\n";
-    return "  TC_MEMBER void " + given + "(const tc_few_rows_word (&words)[" + held +
-           "], const narrow &ahead, int column, int term, " + (pairs ? "unsigned" : "float") +
-           " (&" + given + ")[" + std::to_string(results_.size() / each) + "]) const {\n" + taken +
-           lines.text + results + "  }\n";
+    return "  TC_MEMBER void " + given + "(const tc_operand_word (&words)[" + held +
+           "], [[maybe_unused]] const narrow &ahead, " + this->parameters() + ", " +
+           (pairs ? "unsigned" : "float") + " (&" + given + ")[" +
+           std::to_string(results_.size() / each) + "]) const {\n" + taken + lines.text + results +
+           "  }\n";
   };
   return "  static constexpr int run = " + count + ", words = " + words +
          ";\n  static constexpr bool paired = " + (paired_ ? "true" : "false") +
-         ";\n  struct narrow {\n" + members +
-         "  };\n  TC_MEMBER void places(int column, int term, const void *(&at)[" + held +
-         "]) const {\n" + places +
-         "  }\n  TC_MEMBER narrow ahead(int column, int term) const {\n    return {" + values +
-         "};\n  }\n#ifdef TC_DEVICE\n" + function(true) + "#else\n" + function(false) + "#endif\n";
+         ";\n  struct narrow {\n" + members + "  };\n  TC_MEMBER void places(" +
+         this->parameters() + ", const void *(&at)[" + held + "]) const {\n" +
+         (places.empty() ? "" : lookups) + places + "  }\n  TC_MEMBER narrow ahead(" +
+         this->parameters() + ") const {\n" + (values.empty() ? "" : lookups) + "    return {" +
+         values + "};\n  }\n#ifdef TC_DEVICE\n" + function(true) + "#else\n" + function(false) +
+         "#endif\n";
 }
 
 } // namespace tsc::codegen

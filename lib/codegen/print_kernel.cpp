@@ -787,6 +787,23 @@ bool mentions(const std::string &body, const std::string &name) {
   }
   return false;
 }
+
+std::string member_type(const program::KernelParameter &parameter) {
+  if (parameter.kind == program::KernelParameter::Kind::size)
+    return "long long ";
+  return (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) + " *";
+}
+
+Members members_of(const Parameters &parameters, const std::string &body) {
+  Members members;
+  for (const program::KernelParameter &parameter : parameters.list) {
+    if (!mentions(body, parameter.name))
+      continue;
+    members.declarations += "  " + member_type(parameter) + parameter.name + ";\n";
+    members.values += (members.values.empty() ? "" : ", ") + parameter.name;
+  }
+  return members;
+}
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
   const KernelBody body = print_body(module, plan, parameters, name, false);

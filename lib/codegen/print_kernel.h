@@ -78,4 +78,12 @@ ValueId copied_load(const KernelPlan &plan);
 /// Whether `body` holds the name of a parameter as a word.
 bool mentions(const std::string &body, const std::string &name);
 
+/// Members of a function object: the parameters that `body` mentions; and how it is made.
+struct Members {
+  std::string declarations, values;
+};
+/// "const float *", "long long ".
+std::string member_type(const program::KernelParameter &parameter);
+Members members_of(const Parameters &parameters, const std::string &body);
+
 } // namespace tsc::codegen

@@ -312,7 +312,7 @@ private:
                                                 column_, term_, Expr(parts_.columns), parts_.terms)
                                   : moved_operand(module_, call_.inputs[1], column_, term_);
     for (const int words : {8, 4, 2, 1, 0}) { // as many as shared memory has room for
-      right_ = OperandText::make(module_, graph, column_, term_, parts_.terms, words);
+      right_ = OperandText::make(module_, graph, {column_}, term_, parts_.terms, words);
       require(right_.has_value(), "codegen", "a product's right operand is not read in runs");
       few_ = scheduler::few_choice(target_, few_work(), right_->run(), right_->words());
       if (few_.nanoseconds > 0)
@@ -509,24 +509,8 @@ private:
   /// How it is multiplied: the elements' type, or that of what they are rounded to.
   std::string factors() const { return parts_.by_tf32 ? "tc_tf32" : type(); }
   std::string type() const { return std::string(storage_type(factors_)); }
-  std::string declaration(const program::KernelParameter &parameter) const {
-    if (parameter.kind == program::KernelParameter::Kind::size)
-      return "long long ";
-    return (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) + " *";
-  }
-  /// Members of a function object: the parameters that `body` mentions; and how it is made.
-  struct Members {
-    std::string declarations, values;
-  };
   Members members_of(const std::string &body) const {
-    Members members;
-    for (const program::KernelParameter &parameter : parameters_.list) {
-      if (!mentions(body, parameter.name))
-        continue;
-      members.declarations += "  " + declaration(parameter) + parameter.name + ";\n";
-      members.values += (members.values.empty() ? "" : ", ") + parameter.name;
-    }
-    return members;
+    return codegen::members_of(parameters_, body);
   }
 
   /// The function that results go to; `loads`: null, or what it loads before it has them.
@@ -573,7 +557,7 @@ private:
     std::string list;
     for (size_t i = 0; i < parameters_.list.size(); ++i)
       list +=
-          (list.empty() ? "" : ", ") + declaration(parameters_.list[i]) +
+          (list.empty() ? "" : ", ") + member_type(parameters_.list[i]) +
           (i < parameters_.restricted.size() && parameters_.restricted[i] ? "TC_RESTRICT " : "") +
           parameters_.list[i].name;
     return list;

@@ -7,6 +7,7 @@
 #include "scheduler/result_loops.h"
 #include "scheduler/steps.h"
 #include "scheduler/storages.h"
+#include "scheduler/template_fuser.h"
 #include "scheduler/weights_only.h"
 #include "support/diagnostic.h"
 #include "templates/product/tc_product_geometry.h"
@@ -55,16 +56,11 @@ bool calls(const State &state, const Group &group, ir::Library library) {
   return call && call->library == library;
 }
 
-class ProductFuser {
+class ProductFuser : TemplateFuser {
 public:
   explicit ProductFuser(State &state)
-      : state_(state), groups_(state.schedule.groups),
-        weights_only_(find_weights_only(state).groups), model_(make_memory_model(state)),
-        order_(groups_.size()) {
-    group_of_.assign(state.schedule.nodes.size(), ir::kNone);
-    for (size_t i = 0; i < groups_.size(); ++i)
-      for (const NodeId member : groups_[i].members)
-        group_of_[member] = static_cast<uint32_t>(i);
+      : TemplateFuser(state), weights_only_(find_weights_only(state).groups),
+        model_(make_memory_model(state)), order_(groups_.size()) {
     std::iota(order_.begin(), order_.end(), 0U);
     peak_ = peak_bytes(model_, order_);
   }
@@ -74,22 +70,15 @@ public:
       if (calls(state_, groups_[i], ir::Library::matmul) ||
           calls(state_, groups_[i], ir::Library::sectioned_matmul))
         try_product(i);
-    groups_.erase(std::remove_if(groups_.begin(), groups_.end(),
-                                 [](const Group &group) { return group.members.empty(); }),
-                  groups_.end());
+    remove_empty_groups();
   }
 
 private:
-  State &state_;
-  std::vector<Group> &groups_;
-  std::vector<uint32_t> group_of_; // by node
   std::vector<bool> weights_only_; // by group: runs once, when weights are loaded
   MemoryModel model_;              // of the groups as they are, less what is never stored
   std::vector<uint32_t> order_;
   int64_t peak_ = 0;              // before anything is fused with a product
   double comparisons_left_ = 1e7; // bounds the time that saves_memory takes
-
-  const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
 
   /// True if what is alive beside the results of the product of group `at` is the most of all, and
   /// without them is less: `reader` does not take over their memory. What the caller gets may lie
@@ -381,53 +370,6 @@ private:
     return "";
   }
 
-  /// `packed`: what an access counts once for each element may hold several in one.
-  int64_t bytes_of(const Group &group, BufferId without, bool others_only,
-                   bool packed = false) const {
-    std::set<std::pair<BufferId, bool>> seen;
-    std::set<BufferId> written;
-    int64_t bytes = 0;
-    for (const NodeId member : group.members) {
-      const Node &node = state_.schedule.nodes[member];
-      for (const auto *list : {&node.reads, &node.writes})
-        for (const Dependency &dependency : *list) {
-          const BufferId id = buffer_of(dependency);
-          const bool writes = list == &node.writes;
-          if (writes)
-            written.insert(id);
-          if (is_weak(dependency) || (others_only && id == without) ||
-              (!writes && written.count(id) > 0) || (writes && only_here(group, id, without)) ||
-              !seen.insert({id, writes}).second)
-            continue;
-          const int64_t touched = bytes_hint(state_.module, dependency);
-          bytes +=
-              packed ? std::min(touched, storage_bytes(state_.module, state_.module.storage_of(id)))
-                     : touched;
-        }
-    }
-    return bytes;
-  }
-  /// True if only members read `id`, so that it is never stored; `kept` is.
-  bool only_here(const Group &group, BufferId id, BufferId kept) const {
-    return id != kept && users_are(id, [&](NodeId user) {
-             return std::find(group.members.begin(), group.members.end(), user) !=
-                    group.members.end();
-           });
-  }
-  template <class Predicate> bool users_are(BufferId id, const Predicate &predicate) const {
-    const std::vector<User> &users = state_.schedule.users[id];
-    return std::all_of(users.begin(), users.end(), [&](const User &user) {
-      return user.is_weak || (user.node != ir::kNone && predicate(user.node));
-    });
-  }
-
-  /// Why a group cannot be beside a product in its kernel; no text: it can.
-  struct Objection {
-    Refusal refusal = Refusal::none;
-    std::string text;
-    NodeId other = ir::kNone; // of the group; kNone: there is none
-  };
-
   /// The group that alone reads the product's results, if it does so where they lie. `parts` gets
   /// the run that it allows.
   std::optional<Side> find_after(size_t at, TemplateParts &parts) {
@@ -684,22 +626,6 @@ private:
     return tc_product_together(channels, parts.columns);
   }
 
-  /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows
-  /// a product in its kernel counts: other blocks still read the operands when one stores results.
-  bool writes_between(size_t from, size_t to, std::span<const size_t> readers) const {
-    std::set<BufferId> read;
-    for (const size_t reader : readers)
-      for (const NodeId member : groups_[reader].members)
-        for (const Dependency &dependency : state_.schedule.nodes[member].reads)
-          read.insert(state_.module.storage_of(buffer_of(dependency)));
-    for (size_t i = from + 1; i < to; ++i)
-      for (const NodeId member : groups_[i].members)
-        for (const Dependency &write : state_.schedule.nodes[member].writes)
-          if (read.count(state_.module.storage_of(buffer_of(write))) > 0)
-            return true;
-    return false;
-  }
-
   void join(size_t at, TemplateParts parts, const std::optional<Side> &before,
             const std::optional<Side> &after, const std::optional<Side> &right = std::nullopt) {
     Group whole;
@@ -730,19 +656,6 @@ private:
       group_of_[member] = static_cast<uint32_t>(place);
     groups_[place] = std::move(whole);
   }
-
-  void refuse(NodeId first, NodeId second, Refusal refusal, const std::string &why) {
-    record(first, second, refusal, 0, state_.operation(first).name + ": " + why);
-  }
-  void record(NodeId first, NodeId second, Refusal refusal, int64_t bytes, std::string text) {
-    FusionDecision decision;
-    decision.first = first;
-    decision.second = second;
-    decision.refusal = refusal;
-    decision.shared_bytes = std::max<int64_t>(0, bytes);
-    decision.detail = std::move(text);
-    state_.schedule.decisions.push_back(std::move(decision));
-  }
 };
 
 } // namespace
@@ -755,6 +668,8 @@ void fuse_templates(State &state) {
       parts.root = group.members[0];
       group.parts = std::make_shared<const TemplateParts>(std::move(parts));
     }
+  if (state.options.target)
+    fuse_attention(state);
   if (!state.policy().product_templates || !state.options.target ||
       template_ways(*state.options.target, {}).empty())
     return;

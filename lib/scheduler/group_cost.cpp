@@ -198,7 +198,9 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   if (group.node_class == NodeClass::nop)
     return estimate;
   const bool is_product = group.parts && group.parts->columns > 0;
-  if (group.node_class == NodeClass::external || (group.parts && !is_product)) {
+  const bool computes_operands = group.parts && (group.parts->keys || group.parts->values);
+  if (group.node_class == NodeClass::external ||
+      (group.parts && !is_product && !computes_operands)) {
     for (const NodeId member : group.members) {
       const OperationId operation = schedule.nodes[member].operation;
       const Cost call = estimate_call(module, module.operations[operation], target);
@@ -213,6 +215,12 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
         return std::binary_search(group.internal_buffers.begin(), group.internal_buffers.end(),
                                   buffer);
       }));
+  if (computes_operands) {
+    const ir::Operation &root = module.operations[schedule.nodes[group.parts->root].operation];
+    estimate.operations = attention_operations(module, std::get<ir::Extern>(root.kind));
+    estimate.nanoseconds = group.parts->nanoseconds;
+    return estimate;
+  }
   ir::DType widest = ir::DType::f32;
   for (const NodeId member : group.members) {
     const ir::LoopBody &body = schedule.nodes[member].body;

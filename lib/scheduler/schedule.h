@@ -204,6 +204,9 @@ struct TemplateParts {
   /// memory has it.
   bool few = false;
   std::optional<Group> right;
+  /// Attention of few queries: what computes keys, or values, while they are read, one member each;
+  /// nothing: memory has them.
+  std::optional<Group> keys, values;
   /// Reads the results, which nothing else reads, before they leave the kernel.
   std::optional<Group> epilogue;
 };

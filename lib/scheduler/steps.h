@@ -47,6 +47,8 @@ void express_bodies(State &state);
 /// Joins a product with the groups that compute its operand and read its result, where the kernel
 /// template takes them and is estimated to be faster than the library and kernels apart.
 void fuse_templates(State &state);
+/// Of it: groups that compute keys and values join the attention of few queries that reads them.
+void fuse_attention(State &state);
 /// Which buffers nothing reads after a group.
 void find_last_uses(State &state);
 /// Which buffers need not be stored.

@@ -151,12 +151,17 @@ TC_FN float *tc_attention_sums(const tc_attention_problem<T, Mask> &p, int batch
 
 #ifndef TC_DEVICE
 
+/// Keys or values of one place as `[i]` gives them.
+template <int Depth, class T>
+TC_FN const T *tc_operand_row(const tc_rows<const T> &rows, int batch, int head, int row) {
+  return tc_row(rows, batch, head, row);
+}
 /// sums, over the columns of `steps`, of weights times values; weights are relative to
-/// exp(largest).
-template <int Depth, class T, class Mask, class Steps>
-TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, int head, int row,
-                            const Steps &steps, float (&sums)[Depth], float &largest,
-                            float &total) {
+/// exp(largest). `keys`, `values`: what tc_operand_row finds rows of.
+template <int Depth, class T, class Mask, class Steps, class Keys, class Values>
+TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, const Keys &keys,
+                            const Values &values, int batch, int head, int row, const Steps &steps,
+                            float (&sums)[Depth], float &largest, float &total) {
   const T *query = tc_row(p.query, batch, head, row);
   float query_values[Depth];
   for (int i = 0; i < Depth; ++i) {
@@ -169,8 +174,8 @@ TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, i
     const int column = steps.key(step);
     if (column >= p.columns)
       continue;
-    const T *key = tc_row(p.key, batch, head / p.group, column);
-    const T *value = tc_row(p.value, batch, head / p.group, column);
+    const auto &key = tc_operand_row<Depth>(keys, batch, head / p.group, column);
+    const auto &value = tc_operand_row<Depth>(values, batch, head / p.group, column);
     float score = 0.0f;
     for (int i = 0; i < Depth; ++i)
       score += query_values[i] * tc_get(key[i]);
@@ -207,7 +212,7 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
     float sums[Depth], largest, total;
     const int visible = Causal && row + 1 < p.columns ? row + 1 : p.columns;
     const tc_attention_steps<1, Mask> steps(p, batch, head, first, visible);
-    tc_attention_row<Depth>(p, batch, head, row, steps, sums, largest, total);
+    tc_attention_row<Depth>(p, p.key, p.value, batch, head, row, steps, sums, largest, total);
     if (float *saved = tc_attention_sums(p, batch, head))
       saved[row] = total == 0.0f ? -TC_INF : largest + __builtin_logf(total);
     T *out = tc_row(p.out, batch, head, row);

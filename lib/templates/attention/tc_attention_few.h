@@ -6,9 +6,18 @@
 // has the rows of one tile and 16, 32 or 64 keys. At the end the warps' sums become one. Of several
 // parts a block leaves sums of weighted values, what weights are relative to and their totals, in
 // float32, and who reads them puts the parts together; of one part it leaves the result.
+//
+// Keys and values lie in memory (tc_rows), or are computed as they are read: numbers of 8 bits
+// times their scales, rows of pages that a table names. Such an operand is a type of runs of a
+// key's row (tc_operand_runs.h; place: batch, head, key), with
+//   copied    memory has a run as it is: its words go where products read them
+// Words of other runs wait in shared memory, a step's for each stage, where the thread that brought
+// them finds them; it puts the elements where products read them when all warps have read the last
+// step's.
 #pragma once
 
 #include "tc_attention.h"
+#include "tc_operand_runs.h"
 
 /// Where results go. Of parts: [parts, batches, heads, rows], sums with a last dimension of depth;
 /// bases are powers of two.
@@ -40,10 +49,44 @@ struct tc_few_columns {
   TC_MEMBER bool is_whole(int) const { return false; }
 };
 
+template <int Depth, class T> struct tc_few_row {
+  T at[Depth];
+  TC_MEMBER const T &operator[](int i) const { return at[i]; }
+};
+/// Of an operand that is computed, rows as products of T have them.
+template <class T, class Source> struct tc_few_rows { const Source &source; };
+template <int Depth, class T, class Source>
+TC_FN tc_few_row<Depth, T> tc_operand_row(const tc_few_rows<T, Source> &rows, int batch, int head,
+                                          int key) {
+  tc_few_row<Depth, T> row;
+  for (int n = 0; n < Depth / Source::run; ++n) {
+    constexpr int count = Source::words > 0 ? Source::words : 1;
+    const void *at[count];
+    rows.source.places(batch, head, key, n, at);
+    tc_operand_word words[count];
+    for (int k = 0; k < Source::words; ++k)
+      words[k] = *static_cast<const tc_operand_word *>(at[k]);
+    float values[Source::run];
+    rows.source.values(words, rows.source.ahead(batch, head, key, n), batch, head, key, n, values);
+    for (int i = 0; i < Source::run; ++i)
+      tc_store(row.at + n * Source::run + i, values[i]);
+  }
+  return row;
+}
+template <class T> TC_FN tc_rows<const T> tc_few_rows_of(T, const tc_rows<const T> &rows) {
+  return rows;
+}
+template <class T, class Source>
+TC_FN tc_few_rows<T, Source> tc_few_rows_of(T, const Source &source) {
+  return {source};
+}
+
 /// Rows first to first + 63 of those that share the keys of `key_head`.
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
-TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
-                        int key_head, int first, int batch) {
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
+          class Keys, class Values>
+TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
+                        const Keys &keys, const Values &values, int part, int key_head, int first,
+                        int batch) {
   if (threadIdx.x != 0)
     return;
   const int from = static_cast<int>(part * to.keys), end = tc_few_end<Causal>(p, to, part);
@@ -52,7 +95,8 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     float sums[Depth], largest, total;
     const int visible = Causal && row + 1 < end ? row + 1 : end;
     const tc_few_columns columns = {from, visible > from ? visible - from : 0};
-    tc_attention_row<Depth>(p, batch, head, row, columns, sums, largest, total);
+    tc_attention_row<Depth>(p, tc_few_rows_of(T{}, keys), tc_few_rows_of(T{}, values), batch, head,
+                            row, columns, sums, largest, total);
     if constexpr (Parts) {
       const long long place = tc_few_place(p, part, batch, head, row);
       to.bases[place] = largest * 1.4426950408889634f;
@@ -227,22 +271,148 @@ TC_FN void tc_few_write(const tc_few_found<Tiles> &found, const tc_attention_pro
   }
 }
 
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
-TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
-                        int key_head, int first, int batch) {
+/// Keys or values of a part on their way into shared memory.
+template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operand;
+
+/// In memory: as they are, for every stage.
+template <class Tiles, int Depth, int Stages, class T>
+struct tc_few_operand<Tiles, Depth, Stages, tc_rows<const T>> {
+  static constexpr bool computed = false;
+  static constexpr int step_bytes = tc_few_step_bytes(Depth), once_bytes = 0; // shared memory
+  const tc_rows<const T> &source;
+  unsigned short *shared;
+  TC_MEMBER void start(int, int, int, int) {}
+  TC_MEMBER void copy(int step, int batch, int head, int first, int end) {
+    tc_copy_rows<Tiles, Depth, tc_few_keys>(shared + step % Stages * Tiles::tensor, source, batch,
+                                            head, first, end);
+  }
+  TC_MEMBER void ahead(int, int, int, int) {}
+  TC_MEMBER void put(int, int, int, int, int) {}
+  TC_MEMBER const unsigned short *at(int step) const {
+    return shared + step % Stages * Tiles::tensor;
+  }
+};
+
+/// Computed as they are read.
+template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operand {
+  static constexpr bool computed = !Source::copied;
+  static constexpr int runs = Depth / Source::run; // of a key
+  static constexpr int each = tc_few_runs(Depth, Source::run), words = Source::words;
+  static constexpr int count = words > 0 ? words : 1;
+  static constexpr int step_bytes = computed ? tc_few_words_bytes(Depth, Source::run, words)
+                                             : tc_few_step_bytes(Depth),
+                       once_bytes = computed ? tc_few_step_bytes(Depth) : 0;
+  const Source &source;
+  unsigned short *shared;
+  typename Source::narrow next[computed ? each : 1];
+
+  /// Run k of this thread, its key being held to those before `end`: false if there is none.
+  struct run {
+    int row, n, key;
+    bool inside;
+  };
+  TC_MEMBER static bool find(int k, int first, int end, run &found) {
+    const int i = k * Tiles::threads + static_cast<int>(threadIdx.x);
+    found.row = i / runs;
+    found.n = i % runs;
+    found.inside = first + found.row < end;
+    found.key = found.inside ? first + found.row : end - 1;
+    return tc_few_keys * runs % Tiles::threads == 0 || i < tc_few_keys * runs;
+  }
+  TC_MEMBER unsigned word_at(int step, int k, int word) const {
+    return tc_shared_address(shared) + once_bytes + step % Stages * step_bytes +
+           static_cast<unsigned>((k * words + word) * Tiles::threads +
+                                 static_cast<int>(threadIdx.x)) *
+               16;
+  }
+  /// Elements behind a row's last one are zeros.
+  TC_MEMBER void start(int batch, int head, int first, int end) {
+    if constexpr (Tiles::depth > Depth)
+      for (int i = static_cast<int>(threadIdx.x); i < (computed ? 1 : Stages) * tc_few_keys;
+           i += Tiles::threads)
+        tc_shared_store(tc_shared_address(shared + i * Tiles::pitch + Depth), 0u, 0u, 0u, 0u);
+    if (first < end)
+      ahead(batch, head, first, end);
+  }
+  TC_MEMBER void copy(int step, int batch, int head, int first, int end) {
+    TC_UNROLL
+    for (int k = 0; k < each; ++k) {
+      run own;
+      if (!find(k, first, end, own))
+        break;
+      const void *at[count];
+      source.places(batch, head, own.key, own.n, at);
+      TC_UNROLL
+      for (int word = 0; word < words; ++word)
+        if constexpr (computed)
+          tc_async_copy(word_at(step, k, word), at[word], true);
+        else
+          tc_async_copy(tc_shared_address(shared + step % Stages * Tiles::tensor +
+                                          own.row * Tiles::pitch + own.n * Source::run + word * 8),
+                        at[word], own.inside);
+    }
+  }
+  /// What does not wait in shared memory, of the step that is put next.
+  TC_MEMBER void ahead(int batch, int head, int first, int end) {
+    if constexpr (computed) {
+      TC_UNROLL
+      for (int k = 0; k < each; ++k) {
+        run own;
+        if (find(k, first, end, own))
+          next[k] = source.ahead(batch, head, own.key, own.n);
+      }
+    }
+  }
+  TC_MEMBER void put(int step, int batch, int head, int first, int end) {
+    if constexpr (computed) {
+      TC_UNROLL
+      for (int k = 0; k < each; ++k) {
+        run own;
+        if (!find(k, first, end, own))
+          break;
+        tc_operand_word held[count];
+        TC_UNROLL
+        for (int word = 0; word < words; ++word)
+          tc_shared_load(held[word].at, word_at(step, k, word));
+        unsigned pairs[Source::run / 2];
+        source.factors(held, next[k], batch, head, own.key, own.n, pairs);
+        TC_UNROLL
+        for (int i = 0; i < Source::run / 2; i += 4)
+          tc_shared_store(
+              tc_shared_address(shared + own.row * Tiles::pitch + own.n * Source::run + i * 2),
+              own.inside ? pairs[i] : 0u, own.inside ? pairs[i + 1] : 0u,
+              own.inside ? pairs[i + 2] : 0u, own.inside ? pairs[i + 3] : 0u);
+      }
+    }
+  }
+  TC_MEMBER const unsigned short *at(int step) const {
+    return shared + (computed ? 0 : step % Stages * Tiles::tensor);
+  }
+};
+
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
+          class Keys, class Values>
+TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
+                        const Keys &key_source, const Values &value_source, int part, int key_head,
+                        int first, int batch) {
   using tiles = tc_few_tiles_of<Depth, Tiles>;
+  using key_operand = tc_few_operand<tiles, Depth, Stages, Keys>;
+  using value_operand = tc_few_operand<tiles, Depth, Stages, Values>;
+  constexpr bool computes = key_operand::computed || value_operand::computed;
   TC_DYN_SMEM(unsigned short, shared);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int tile = warp % Tiles, share = warp / Tiles;
   const int from = static_cast<int>(part * to.keys), end = tc_few_end<Causal>(p, to, part);
   const int steps = end > from ? (end - from + tc_few_keys - 1) / tc_few_keys : 0;
+  key_operand key = {key_source, shared};
+  value_operand value = {value_source,
+                         shared + (key_operand::once_bytes + Stages * key_operand::step_bytes) / 2};
+  key.start(batch, key_head, from, end);
+  value.start(batch, key_head, from, end);
   const auto copy_step = [&](int step) {
     if (step < steps) {
-      unsigned short *keys = shared + step % Stages * 2 * tiles::tensor;
-      tc_copy_rows<tiles, Depth, tc_few_keys>(keys, p.key, batch, key_head,
-                                              from + step * tc_few_keys, end);
-      tc_copy_rows<tiles, Depth, tc_few_keys>(keys + tiles::tensor, p.value, batch, key_head,
-                                              from + step * tc_few_keys, end);
+      key.copy(step, batch, key_head, from + step * tc_few_keys, end);
+      value.copy(step, batch, key_head, from + step * tc_few_keys, end);
     }
     tc_async_end_group();
   };
@@ -290,10 +460,19 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     tc_async_wait<Stages - 2>();
     __syncthreads();
     copy_step(step + Stages - 1); // where all warps have read the step before
-    const unsigned short *keys =
-        shared + step % Stages * 2 * tiles::tensor + share * tiles::key_tiles * 8 * tiles::pitch;
-    tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own, keys,
-                                      keys + tiles::tensor, first_column, end);
+    if constexpr (computes) {
+      key.put(step, batch, key_head, from + step * tc_few_keys, end);
+      value.put(step, batch, key_head, from + step * tc_few_keys, end);
+      if (step + 1 < steps) {
+        key.ahead(batch, key_head, from + (step + 1) * tc_few_keys, end);
+        value.ahead(batch, key_head, from + (step + 1) * tc_few_keys, end);
+      }
+      __syncthreads();
+    }
+    constexpr int own_keys = tiles::key_tiles * 8 * tiles::pitch;
+    tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own,
+                                      key.at(step) + share * own_keys,
+                                      value.at(step) + share * own_keys, first_column, end);
   }
   tc_async_wait<0>();
   __syncthreads();
@@ -305,12 +484,15 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
 
 #endif
 
-/// A block for each part, each 64 rows of each head of keys, and each batch.
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
-TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few_results &to) {
+/// A block for each part, each 64 rows of each head of keys, and each batch. `keys`, `values`: in
+/// memory, or computed as they are read.
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
+          class Keys, class Values>
+TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
+                            const Keys &keys, const Values &values) {
   const int blocks = (p.group * p.rows + Tiles * 16 - 1) / (Tiles * 16); // of a head
   const int at = static_cast<int>(blockIdx.y);
-  tc_few_block<Depth, Tiles, Stages, Causal, Parts>(p, to, static_cast<int>(blockIdx.x),
-                                                    at / blocks, at % blocks * Tiles * 16,
-                                                    static_cast<int>(blockIdx.z));
+  tc_few_block<Depth, Tiles, Stages, Causal, Parts>(
+      p, to, keys, values, static_cast<int>(blockIdx.x), at / blocks, at % blocks * Tiles * 16,
+      static_cast<int>(blockIdx.z));
 }

@@ -127,26 +127,35 @@ struct tc_few_work {
 TC_CONSTEXPR int tc_few_tiles(int depth, long long rows) {
   return rows <= 16 ? 1 : rows <= 32 || depth > 128 ? 2 : 4;
 }
-/// Keys and values of a step.
+/// Keys, or values, of a step, as products read them.
 TC_CONSTEXPR int tc_few_step_bytes(int depth) {
-  return 2 * tc_few_keys * tc_attention_pitch(depth) * 2;
+  return tc_few_keys * tc_attention_pitch(depth) * 2;
 }
 /// Steps in shared memory at a time: two blocks a multiprocessor where that leaves two each, and no
 /// more than a part of `keys` has (0: not known), so that short ones leave room for more blocks.
-TC_CONSTEXPR int tc_few_stages(int depth, int shared_limit, long long keys) {
-  const int step = tc_few_step_bytes(depth);
+/// `step`: bytes that each takes, `once`: that all share.
+TC_CONSTEXPR int tc_few_stages(int step, int once, int shared_limit, long long keys) {
   const int most =
-      2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
+      once + 2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
   int stages = 4;
-  while (stages > 2 && (stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
+  while (stages > 2 &&
+         (once + stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
     --stages;
   return stages;
 }
 /// Dynamic shared memory of a block; what warps have found of its rows takes the place of steps.
-TC_CONSTEXPR int tc_few_bytes(int depth, int stages) {
+TC_CONSTEXPR int tc_few_bytes(int depth, int step, int once, int stages) {
   const int found = 4 * 16 * (tc_attention_depth(depth) + 2) * static_cast<int>(sizeof(float));
-  const int steps = stages * tc_few_step_bytes(depth);
+  const int steps = once + stages * step;
   return steps > found ? steps : found;
+}
+/// What keys and values that are computed as they are read come from: runs of `run` elements, of
+/// each of which `words` of 16 bytes wait in shared memory. Runs of a step and thread.
+TC_CONSTEXPR int tc_few_runs(int depth, int run) {
+  return (tc_few_keys * (depth / run) + tc_few_threads - 1) / tc_few_threads;
+}
+TC_CONSTEXPR int tc_few_words_bytes(int depth, int run, int words) {
+  return tc_few_runs(depth, run) * words * tc_few_threads * 16;
 }
 /// Keys of a part, whole steps.
 TC_CONSTEXPR long long tc_few_part(long long columns, long long parts) {

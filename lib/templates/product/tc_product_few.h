@@ -8,150 +8,13 @@
 // The warps of a block, and the blocks of a cluster, share the terms; their sums are added in
 // order, so that the bits are the same in every run.
 //
-// The right operand is a type with
-//   run                       terms of a run
+// The right operand is a type of runs of terms of a column (tc_operand_runs.h), with
 //   paired                    a run's terms are pairs: of the 4 x run terms that four lanes have,
 //                             those of lane l are 2 l, 2 l + 1, 8 + 2 l, ... (as mma.sync has them)
-//   words                     16 bytes that a run has in memory: how many
-//   places(column, n, at)     where they are, of run n of a column
-//   narrow ahead(column, n)   what else memory holds of it
-//   values(words, narrow, column, n, values)    the run, f32; on the host
-//   factors(words, narrow, column, n, factors)  the run in pairs of T; on a device
 #pragma once
 
+#include "tc_operand_runs.h"
 #include "tc_product.h"
-
-/// Integers of few bits as floats: put where a float's digits below 2^23 are, two instructions of
-/// which a multiprocessor does many, where it converts one.
-TC_FN float tc_small_float(int x) {
-#ifdef TC_DEVICE
-  return __uint_as_float(0x4b000000u | static_cast<unsigned>(x)) - 8388608.0f;
-#else
-  return static_cast<float>(x);
-#endif
-}
-/// Element I of a run.
-template <int I, class T, int N> TC_FN float tc_float_of(const tc_vec<T, N> &run) {
-  return tc_get(run.at[I]);
-}
-#ifdef TC_DEVICE
-/// Of bytes as above; `turned`: bits that make the least one 0.
-template <int I, class T, int N>
-TC_FN float tc_byte_of(const tc_vec<T, N> &run, unsigned turned, float least) {
-  union {
-    tc_vec<T, N> bytes;
-    unsigned words[N / 4];
-  } u;
-  u.bytes = run;
-  return __uint_as_float(__byte_perm(u.words[I / 4] ^ turned, 0x4b000000u, 0x7440u | I % 4)) -
-         (8388608.0f - least);
-}
-template <int I, int N> TC_FN float tc_float_of(const tc_vec<unsigned char, N> &run) {
-  return tc_byte_of<I>(run, 0u, 0.0f);
-}
-template <int I, int N> TC_FN float tc_float_of(const tc_vec<signed char, N> &run) {
-  return tc_byte_of<I>(run, 0x80808080u, -128.0f);
-}
-#endif
-/// The same of 8-bit floats, two at once where the GPU converts them.
-#if defined(TC_DEVICE) && __CUDA_ARCH__ >= 890
-#define TC_FEW_ROWS_FLOAT8(type, name)                                                             \
-  template <int I, int N> TC_FN float tc_float_of(const tc_vec<type, N> &run) {                    \
-    union {                                                                                        \
-      tc_vec<type, N> bytes;                                                                       \
-      unsigned short pairs[N / 2];                                                                 \
-    } u;                                                                                           \
-    u.bytes = run;                                                                                 \
-    unsigned halves;                                                                               \
-    asm("cvt.rn.f16x2." name "x2 %0, %1;" : "=r"(halves) : "h"(u.pairs[I / 2]));                   \
-    return tc_float(tc_f16{static_cast<unsigned short>(I % 2 == 0 ? halves : halves >> 16)});      \
-  }
-TC_FEW_ROWS_FLOAT8(tc_f8e4m3fn, "e4m3")
-TC_FEW_ROWS_FLOAT8(tc_f8e5m2, "e5m2")
-#undef TC_FEW_ROWS_FLOAT8
-#endif
-
-#ifdef TC_DEVICE
-/// Two 16-bit floats at once, each operation rounded as PyTorch rounds it.
-TC_FN unsigned tc_pair_fma(tc_bf16, unsigned a, unsigned b, unsigned c) {
-  unsigned result;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-  return result;
-}
-TC_FN unsigned tc_pair_fma(tc_f16, unsigned a, unsigned b, unsigned c) {
-  unsigned result;
-  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-  return result;
-}
-TC_FN unsigned tc_pair_one(tc_bf16) { return 0x3f803f80u; }
-TC_FN unsigned tc_pair_one(tc_f16) { return 0x3c003c00u; }
-constexpr unsigned tc_pair_signs = 0x80008000u; // -0, twice
-template <class T> TC_FN unsigned tc_pair_add(T, unsigned a, unsigned b) {
-  return tc_pair_fma(T{}, a, tc_pair_one(T{}), b);
-}
-template <class T> TC_FN unsigned tc_pair_sub(T, unsigned a, unsigned b) {
-  return tc_pair_fma(T{}, b, tc_pair_one(T{}) ^ tc_pair_signs, a);
-}
-template <class T> TC_FN unsigned tc_pair_mul(T, unsigned a, unsigned b) {
-  return tc_pair_fma(T{}, a, b, tc_pair_signs);
-}
-/// Integers below 128 (1024): digits of a number of which one is the last digit's unit.
-TC_FN unsigned tc_pair_units(tc_bf16) { return 0x43004300u; }
-TC_FN unsigned tc_pair_units(tc_f16) { return 0x64006400u; }
-TC_CONSTEXPR int tc_pair_unit(tc_bf16) { return 128; }
-TC_CONSTEXPR int tc_pair_unit(tc_f16) { return 1024; }
-/// The bits of a negative integer that has no more digits than the type.
-TC_CONSTEXPR unsigned tc_negative_bits(int x, int digits, int bias) {
-  int exponent = 0;
-  while (-x >> exponent > 1)
-    ++exponent;
-  return 0x8000u | static_cast<unsigned>((bias + exponent) << digits) |
-         (static_cast<unsigned>(-x) << (digits - exponent) & ((1u << digits) - 1));
-}
-TC_CONSTEXPR unsigned tc_pair_integer(tc_bf16, int x) { return tc_negative_bits(x, 7, 127); }
-TC_CONSTEXPR unsigned tc_pair_integer(tc_f16, int x) { return tc_negative_bits(x, 10, 15); }
-/// Two numbers less their units, and `More` more, an integer of few bits: all of it is exact.
-template <int More = 0, class T> TC_FN unsigned tc_pair_digits(T, unsigned digits) {
-  constexpr unsigned more = tc_pair_integer(T{}, More - tc_pair_unit(T{}));
-  return tc_pair_fma(T{}, digits, tc_pair_one(T{}), more | more << 16);
-}
-template <class T> TC_FN unsigned tc_small_pair(T, unsigned a, unsigned b) {
-  return tc_pair_digits(T{}, a | b << 16 | tc_pair_units(T{}));
-}
-/// The four bytes from element 4 x I bytes on.
-template <int I, class T, int N> TC_FN unsigned tc_word_of(const tc_vec<T, N> &run) {
-  union {
-    tc_vec<T, N> elements;
-    unsigned words[N * static_cast<int>(sizeof(T)) / 4];
-  } u;
-  u.elements = run;
-  return u.words[I];
-}
-/// Bytes P and Q of one word, which a half float's digits hold.
-template <int P, int Q, int N>
-TC_FN unsigned tc_byte_pair(tc_f16, const tc_vec<unsigned char, N> &run) {
-  return tc_pair_digits(
-      tc_f16{}, __byte_perm(tc_word_of<P / 4>(run), 0x64646464u, 0x4040u | P % 4 | Q % 4 << 8));
-}
-template <int P, int Q, int N>
-TC_FN unsigned tc_byte_pair(tc_f16, const tc_vec<signed char, N> &run) { // 128 more, and less
-  return tc_pair_fma(
-      tc_f16{},
-      __byte_perm(tc_word_of<P / 4>(run) ^ 0x80808080u, 0x64646464u, 0x4040u | P % 4 | Q % 4 << 8),
-      tc_pair_one(tc_f16{}), 0xe480e480u);
-}
-/// Numbers of 4 bits, P and Q, of one word. A shift and a mask take two that are 16 bits apart:
-/// eight neighbours are that four times, and put in order. `More` is added to each.
-template <int P, int Q, int More = 0, class T, class E, int N>
-TC_FN unsigned tc_nibble_pair(T, const tc_vec<E, N> &run) {
-  const unsigned word = tc_word_of<P / 8>(run);
-  const auto apart = [&](int i) { return (word >> i % 4 * 4 & 0x000f000fu) | tc_pair_units(T{}); };
-  constexpr unsigned half = 0x10u, next = 0x22u;
-  constexpr unsigned order = half + P % 8 / 4 * next + ((half + Q % 8 / 4 * next + 0x44u) << 8);
-  constexpr bool ordered = Q == P + 4 && P % 8 < 4;
-  return tc_pair_digits<More>(T{}, ordered ? apart(P) : __byte_perm(apart(P), apart(Q), order));
-}
-#endif
 
 /// `row_tiles`: of 8 rows. `across`: warps beside each other, each with `column_tiles` of 16
 /// columns; the other warps share the terms with them, as do `splits` blocks. `Single`: there is
@@ -166,20 +29,6 @@ struct tc_few_rows_tile {
                        columns = tc_few_rows_columns_of(ColumnTiles, Across);
 };
 
-/// 16 bytes of memory as neighbours of a type.
-struct alignas(16) tc_few_rows_word {
-  unsigned at[4];
-};
-template <class T>
-TC_FN tc_vec<T, 16 / static_cast<int>(sizeof(T))> tc_few_rows_as(tc_few_rows_word word) {
-  union {
-    tc_few_rows_word word;
-    tc_vec<T, 16 / static_cast<int>(sizeof(T))> vector;
-  } u;
-  u.word = word;
-  return u.vector;
-}
-
 /// As tc_product_operands.h has operands: words of 8 terms.
 template <class Right> struct tc_few_rows_words {
   static constexpr bool deep = true, copied = false;
@@ -192,7 +41,7 @@ template <class Right> struct tc_few_rows_words {
   template <int N> TC_MEMBER void run(const place &place, int term, float (&values)[N]) const {
     constexpr int count = Right::words > 0 ? Right::words : 1;
     const void *at[count];
-    tc_few_rows_word words[count];
+    tc_operand_word words[count];
     float all[Right::run];
     for (int i = 0, known = -1; i < N; ++i) {
       const int within = (term + i) % (4 * Right::run);
@@ -201,7 +50,7 @@ template <class Right> struct tc_few_rows_words {
       if (n != known) {
         right.places(place.column, n, at);
         for (int k = 0; k < Right::words; ++k)
-          words[k] = *static_cast<const tc_few_rows_word *>(at[k]);
+          words[k] = *static_cast<const tc_operand_word *>(at[k]);
         right.values(words, right.ahead(place.column, n), place.column, n, all);
         known = n;
       }
@@ -454,7 +303,7 @@ TC_FN void tc_product_of_few(const Left &left, const Right &right, const Finish 
       TC_UNROLL
       for (int half = 0; half < 2; ++half)
         if (inside) {
-          tc_few_rows_word words[count];
+          tc_operand_word words[count];
           TC_UNROLL
           for (int word = 0; word < Right::words; ++word)
             tc_shared_load(words[word].at, word_at(i, tile, half, word));

@@ -1,0 +1,311 @@
+// Keys and values that attention of few queries computes as it reads them: a cache of 8-bit
+// numbers, rows of pages that a table names (docs/attention.md).
+#include "scheduler/cost.h"
+#include "scheduler/dependency.h"
+#include "scheduler/few_queries.h"
+#include "scheduler/result_loops.h"
+#include "scheduler/steps.h"
+#include "scheduler/template_fuser.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tsc::scheduler {
+
+Expr rows_that_share_keys(const ir::Extern &attention) {
+  const std::vector<Expr> &query = attention.inputs[0].layout.sizes,
+                          &key = attention.inputs[1].layout.sizes;
+  return query[2] * symbolic::floor_div(query[1], key[1]);
+}
+
+bool is_of_few_queries(const target::Target &target, const ir::Extern &attention) {
+  if (attention.scores)
+    return false;
+  if (attention.parts > 0)
+    return true;
+  const std::vector<Expr> &query = attention.inputs[0].layout.sizes,
+                          &key = attention.inputs[1].layout.sizes;
+  if (!query[2].is_integer() || !rows_that_share_keys(attention).is_integer())
+    return false;
+  if (query[2].value() <= tc_few_products)
+    return true;
+  if (!std::all_of(query.begin(), query.end(), [](Expr size) { return size.is_integer(); }) ||
+      !key[1].is_integer() || !key[2].is_integer())
+    return false;
+  const tc_few_work work = {query[0].value(), query[1].value(), key[1].value(),
+                            query[2].value(), key[2].value(),   static_cast<int>(query[3].value())};
+  return attention_parts(target, work) == 1;
+}
+
+std::optional<std::vector<Expr>> loops_at(const tensor::Layout &view, std::span<const Expr> place,
+                                          std::span<const Expr> sizes,
+                                          const symbolic::Ranges &ranges) {
+  const auto is = [&](Expr a, Expr b) { return symbolic::simplify(a - b, ranges).is_integer(0); };
+  /// a / b, if that is a whole number.
+  const auto part = [&](Expr a, Expr b) -> std::optional<Expr> {
+    const Expr whole = symbolic::simplify(symbolic::floor_div(a, b), ranges);
+    return is(whole * b, a) ? std::optional(whole) : std::nullopt;
+  };
+  struct Dimension {
+    Expr place, extent, stride; // what is left of it
+  };
+  if (!view.offset.is_integer(0))
+    return std::nullopt;
+  std::vector<Dimension> open;
+  for (size_t k = 0; k < view.rank(); ++k)
+    if (!view.sizes[k].is_integer(1) && !view.strides[k].is_integer(0))
+      open.push_back({place[k], view.sizes[k], view.strides[k]});
+  std::vector<Expr> loops(sizes.size());
+  Expr inner = 1; // elements from one turn of the loop, as far as it is filled, to the next
+  for (size_t i = sizes.size(); i-- > 0;) {
+    Expr left = sizes[i], times = 1;
+    loops[i] = 0;
+    while (!left.is_integer(1)) {
+      const auto found = std::find_if(open.begin(), open.end(), [&](const Dimension &each) {
+        return !each.extent.is_integer(1) && is(each.stride, inner);
+      });
+      if (found == open.end())
+        return std::nullopt;
+      if (const auto rest = part(left, found->extent)) { // all of the dimension
+        loops[i] = loops[i] + found->place * times;
+        times = times * found->extent;
+        inner = inner * found->extent;
+        left = *rest;
+        found->extent = 1;
+      } else if (const auto over = part(found->extent, left)) { // a part of it
+        loops[i] = loops[i] + symbolic::mod(found->place, left) * times;
+        found->place = symbolic::floor_div(found->place, left);
+        found->extent = *over;
+        found->stride = found->stride * left;
+        inner = inner * left;
+        left = 1;
+      } else {
+        return std::nullopt;
+      }
+    }
+  }
+  return loops;
+}
+
+namespace {
+
+constexpr int64_t kRun = 8; // elements that are computed together, at least
+/// Of an element, that wait in shared memory or registers: two steps of keys and values of depth
+/// 128 take 64 KiB each byte.
+constexpr int64_t kMostBytes = 4;
+/// Instructions of a key's or value's element beside its own: shared memory, places.
+constexpr double kOfElement = 2;
+/// Of a multiprocessor, 128 lanes at 1.7 GHz.
+constexpr double kLanesANanosecond = 217;
+
+class AttentionFuser : TemplateFuser {
+public:
+  explicit AttentionFuser(State &state) : TemplateFuser(state) {}
+
+  void run() {
+    for (size_t at = 0; at < groups_.size(); ++at)
+      if (groups_[at].node_class == NodeClass::templated && groups_[at].members.size() == 1)
+        if (const auto *call =
+                std::get_if<ir::Extern>(&state_.operation(groups_[at].members[0]).kind);
+            call != nullptr && call->library == ir::Library::attention &&
+            tensor::size_in_bytes(call->inputs[0].dtype) == 2 &&
+            is_of_few_queries(*state_.options.target, *call))
+          try_operands(at, *call);
+    remove_empty_groups();
+  }
+
+private:
+  static constexpr std::array<size_t, 2> kSides = {1, 2}; // inputs: keys, values
+
+  /// The groups that compute keys and values of the attention that group `at` is.
+  void try_operands(size_t at, const ir::Extern &call) {
+    std::vector<size_t> found;
+    for (const size_t side : kSides) {
+      const NodeId producer = state_.producer[call.inputs[side].buffer];
+      if (producer != ir::kNone &&
+          std::find(found.begin(), found.end(), group_of_[producer]) == found.end())
+        found.push_back(group_of_[producer]);
+    }
+    for (const size_t group : found) {
+      const NodeId node = groups_[at].members.back(); // attention is behind what computes for it
+      if (const Objection objection = object(at, call, group); objection.refusal != Refusal::none) {
+        refuse(node, groups_[group].members[0], objection.refusal, objection.text);
+        continue;
+      }
+      const int64_t bytes =
+          elements_of(group) * static_cast<int64_t>(tensor::size_in_bytes(call.inputs[0].dtype));
+      const double apart = nanoseconds(at, call, {}), together = nanoseconds(at, call, {&group, 1});
+      const double separate =
+          apart + kernel_nanoseconds(*state_.options.target,
+                                     static_cast<double>(bytes + source_bytes(group)));
+      const bool slower = together >= separate;
+      record(groups_[group].members[0], node, slower ? Refusal::slower : Refusal::none, 2 * bytes,
+             call.kernel + " of " + state_.operation(node).name + ": keys or values stored " +
+                 microseconds(separate) + ", computed as they are read " + microseconds(together));
+      if (!slower)
+        join(at, call, group, together);
+    }
+  }
+
+  /// Whether `side` of the call is what a member of the group computes; which one.
+  NodeId member_of(const ir::Extern &call, size_t side, size_t group) const {
+    const NodeId producer = state_.producer[call.inputs[side].buffer];
+    return producer != ir::kNone && group_of_[producer] == group ? producer : ir::kNone;
+  }
+
+  Objection object(size_t at, const ir::Extern &call, size_t found) const {
+    const Group &group = groups_[found];
+    const NodeId node = groups_[at].members.back(), first = group.members[0];
+    if (group.node_class != NodeClass::scheduler)
+      return {Refusal::not_loops, "its keys or values are not computed by a kernel over loops",
+              first};
+    if (group.list != ir::kNone || found >= at)
+      return {Refusal::no_template, "what computes its keys or values is launched with others",
+              first};
+    for (size_t i = 0; i < group.members.size(); ++i) {
+      const NodeId member = group.members[i];
+      const BufferId out = state_.operation(member).outputs[0];
+      if (member_of(call, 1, found) != member && member_of(call, 2, found) != member)
+        return {Refusal::no_template,
+                "the kernel of its keys or values computes something else, too", member};
+      if (!users_are(out, [&](NodeId user) { return user == node; }))
+        return {Refusal::no_template, "its keys or values are read elsewhere, too, and are stored",
+                member};
+      if (const std::string why = unfit(group, group.bodies[i], out); !why.empty())
+        return {Refusal::shapes, why, member};
+      for (const size_t side : kSides)
+        if (member_of(call, side, found) == member &&
+            !is_read_in_order(call.inputs[side].layout, group.bodies[i]))
+          return {Refusal::shapes, "its keys or values are not all that a kernel computes, in rows",
+                  member};
+      if (!call.inputs.empty() && call.inputs[0].buffer == out)
+        return {Refusal::no_template, "its queries are its keys, too", member};
+      if (call.inputs.size() > 3 && call.inputs[3].buffer == out)
+        return {Refusal::no_template, "its keys are its mask, too", member};
+    }
+    if (source_bytes(found) > kMostBytes * elements_of(found))
+      return {Refusal::shapes, "what its keys or values are made of is more than a block holds",
+              first};
+    if (writes_between(found, at, {{found}}))
+      return {Refusal::intermediate_nodes,
+              "what its keys or values are made of is overwritten before", first};
+    return {};
+  }
+
+  bool is_read_in_order(const tensor::Layout &view, const ir::LoopBody &body) const {
+    std::vector<Expr> place;
+    for (size_t k = 0; k < view.rank(); ++k)
+      place.push_back(symbolic::symbol(symbolic::SymbolSort::row, k)); // that no body has
+    return view.strides.back().is_integer(1) &&
+           loops_at(view, place, body.sizes, state_.module.ranges);
+  }
+  /// Why runs of a key's row cannot be computed where they are read.
+  std::string unfit(const Group &group, const ir::LoopBody &body, BufferId out) const {
+    const tensor::Layout &layout = buffer(out).layout;
+    if (!state_.owns_memory(out) || !layout.is_contiguous() || body.is_reduction() ||
+        !group.reduction_numel.is_integer(1) ||
+        !symbolic::simplify(symbolic::numel(body.sizes) - symbolic::numel(layout.sizes),
+                            state_.module.ranges)
+             .is_integer(0) ||
+        !has_whole_runs(body, kRun) || !follows(state_, body, out))
+      return "the loops of its keys or values do not go along their rows";
+    std::vector<bool> varies(body.ops.size(), false); // along a row
+    const auto moves = [&](Expr index) {
+      return symbolic::depends_on(index, body.variables.back());
+    };
+    for (size_t i = 0; i < body.ops.size(); ++i) {
+      const ir::BodyOp &op = body.ops[i];
+      if (op.op == ir::Op::masked || op.op == ir::Op::scan || op.op == ir::Op::sort ||
+          op.op == ir::Op::reduction || ir::is_random(op.op))
+        return "its keys or values are computed under conditions, or along their rows";
+      varies[i] = op.index != ir::kNone && moves(body.indices[op.index]);
+      for (const uint32_t arg : op.args)
+        varies[i] = varies[i] || varies[arg];
+      if (op.op == ir::Op::set_indirect && varies[i])
+        return "elements of a key's row are looked up one by one";
+    }
+    if (!reads_neighbours(state_.module, body))
+      return "what its keys or values are made of does not lie along the depth";
+    return "";
+  }
+
+  /// That the group's kernel writes.
+  int64_t elements_of(size_t group) const {
+    int64_t elements = 0;
+    for (const ir::LoopBody &body : groups_[group].bodies)
+      elements += size_hint(state_.module, symbolic::numel(body.sizes));
+    return elements;
+  }
+  /// That the group reads.
+  int64_t source_bytes(size_t group) const {
+    return moved_bytes(state_.module, state_.schedule, groups_[group].members, [&](BufferId id) {
+      const NodeId producer = state_.producer[id];
+      return producer != ir::kNone && group_of_[producer] == group;
+    });
+  }
+
+  /// Of the attention that group `at` is, with what it computes already and with `more`.
+  double nanoseconds(size_t at, const ir::Extern &call, std::span<const size_t> more) const {
+    const target::Target &target = *state_.options.target;
+    const auto count = [&](const std::vector<Expr> &sizes) {
+      return static_cast<double>(size_hint(state_.module, symbolic::numel(sizes)));
+    };
+    const std::vector<Expr> &query = call.inputs[0].layout.sizes,
+                            &key = call.inputs[1].layout.sizes;
+    const int64_t rows = size_hint(state_.module, rows_that_share_keys(call));
+    const int64_t of_block = 16 * tc_few_tiles(static_cast<int>(query[3].value()), rows),
+                  times = (rows + of_block - 1) / of_block;
+    double bytes = 4 * count(query), instructions = 0;
+    for (const size_t side : kSides) {
+      const double elements = count(call.inputs[side].layout.sizes) * static_cast<double>(times);
+      const NodeId producer = state_.producer[call.inputs[side].buffer];
+      const ir::LoopBody *body = nullptr;
+      for (const size_t group : more)
+        for (size_t i = 0; i < groups_[group].members.size(); ++i)
+          if (groups_[group].members[i] == producer)
+            body = &groups_[group].bodies[i];
+      const TemplateParts &parts = *groups_[at].parts;
+      const std::optional<Group> &own = side == 1 ? parts.keys : parts.values;
+      if (own)
+        body = &own->bodies[0];
+      if (body != nullptr)
+        instructions += elements * (kOfElement + static_cast<double>(elements_instructions(*body)));
+      else
+        bytes += elements * static_cast<double>(tensor::size_in_bytes(call.inputs[side].dtype));
+    }
+    for (const size_t group : more)
+      bytes += static_cast<double>(source_bytes(group) * times);
+    const double operations =
+        4 * count(query) * static_cast<double>(size_hint(state_.module, key[2]));
+    // Half of the instructions are under way while others wait for memory.
+    return attention_nanoseconds(target, bytes, operations, call.inputs[0].dtype) +
+           instructions / (kLanesANanosecond * target.multiprocessors) / 2;
+  }
+
+  void join(size_t at, const ir::Extern &call, size_t found, double nanoseconds) {
+    Group whole = groups_[at];
+    TemplateParts parts = *whole.parts;
+    parts.nanoseconds = nanoseconds;
+    const Group group = std::move(groups_[found]);
+    groups_[found] = {};
+    for (size_t i = 0; i < group.members.size(); ++i) {
+      Group one = group;
+      one.members = {group.members[i]};
+      one.bodies = {group.bodies[i]};
+      for (const size_t side : kSides)
+        if (state_.producer[call.inputs[side].buffer] == group.members[i])
+          (side == 1 ? parts.keys : parts.values) = one;
+    }
+    whole.members.insert(whole.members.begin(), group.members.begin(), group.members.end());
+    whole.parts = std::make_shared<const TemplateParts>(std::move(parts));
+    for (const NodeId member : whole.members)
+      group_of_[member] = static_cast<uint32_t>(at);
+    groups_[at] = std::move(whole);
+  }
+};
+
+} // namespace
+
+void fuse_attention(State &state) { AttentionFuser(state).run(); }
+
+} // namespace tsc::scheduler
