@@ -25,6 +25,7 @@ struct Shape {
   int groups = 0;            // of warps that compute, 0: the form without wgmma
   bool bulk = false;         // groups: bulk copies bring queries, keys and values
   int tiles = 0, stages = 0; // the form for few queries: rows of 16 of a block, steps at a time
+  int few_groups = 1;        // of warps, of a block
   int step_bytes = 0, once_bytes = 0; // its shared memory: of a step, and beside them
   int float_rows = 0;                 // the form for floats: rows of a block
 
@@ -38,13 +39,13 @@ struct Shape {
   }
   /// Of a block on the device, as are the bytes of shared memory.
   int threads() const {
-    return few()        ? tc_few_threads
+    return few()        ? few_groups * tc_few_threads
            : groups > 0 ? tc_attention_group_threads(groups)
            : floats()   ? tc_float_threads(float_rows)
                         : tc_attention_threads(costly_mask);
   }
   int shared_bytes() const {
-    return few()        ? tc_few_bytes(depth, step_bytes, once_bytes, stages)
+    return few()        ? tc_few_bytes(depth, step_bytes, once_bytes, stages, few_groups)
            : groups > 0 ? group_bytes()
            : floats()   ? tc_float_bytes(depth, float_rows)
                         : tc_attention_shared_bytes(depth);
@@ -322,12 +323,24 @@ private:
                                    : stored;
         shape_.once_bytes += waits ? stored : 0;
       }
-      shape_.stages = tc_few_stages(shape_.step_bytes, shape_.once_bytes,
-                                    target.shared_bytes_per_block, of_part);
-      if (shape_.shared_bytes() <= target.shared_bytes_per_block)
-        return;
+      const int64_t steps = (of_part + tc_few_keys - 1) / tc_few_keys;
+      shape_.few_groups = tc_few_groups(shape_.depth, operands_[0] || operands_[1],
+                                        likely_few_blocks(), steps, target.multiprocessors);
+      for (; shape_.few_groups > 0; --shape_.few_groups) {
+        shape_.stages = tc_few_stages(shape_.step_bytes, shape_.once_bytes, shape_.few_groups,
+                                      target.shared_bytes_per_block, of_part);
+        if (shape_.shared_bytes() <= target.shared_bytes_per_block)
+          return;
+      }
     }
     support::require(false, "codegen", "keys and values that are computed do not fit a block");
+  }
+  /// Blocks of the form for few queries, 0: not known.
+  int64_t likely_few_blocks() const {
+    return likely(module_, Expr(std::max<int64_t>(1, call_.parts)) *
+                               symbolic::ceil_div(block_rows(), Expr(16 * shape_.tiles)) *
+                               call_.inputs[1].layout.sizes[1] * query().sizes[0])
+        .value_or(0);
   }
   void add_operand(const OperandText &operand) {
     for (const Value &value : operand.graph().values)
@@ -374,6 +387,8 @@ private:
       return 256 / threads;
     const Expr keys = call_.inputs[1].layout.sizes[2];
     const bool is_one_step = keys.is_integer() && keys.value() <= tc_few_keys;
+    if (shape_.few_groups > 1)
+      return std::max(1, (shape_.depth > 64 ? 3 : 4) / shape_.few_groups);
     return shape_.depth > 128 ? 1 : is_one_step && shape_.depth <= kShallow ? 4 : 2;
   }
   std::string few_text(const std::string &name, int threads) const {
@@ -387,14 +402,16 @@ private:
     text += (parts_.empty() ? "nullptr, nullptr, nullptr, " : "") + std::to_string(parts) + ", " +
             number(steps * Expr(tc_few_keys)) + "};\n";
     if (threads > 1)
-      text += "  static_assert(tc_few_threads == " + std::to_string(threads) + " && tc_few_bytes(" +
-              depth + ", " + std::to_string(shape_.step_bytes) + ", " +
-              std::to_string(shape_.once_bytes) + ", " + std::to_string(shape_.stages) +
+      text += "  static_assert(" + std::to_string(shape_.few_groups) +
+              " * tc_few_threads == " + std::to_string(threads) + " && tc_few_bytes(" + depth +
+              ", " + std::to_string(shape_.step_bytes) + ", " + std::to_string(shape_.once_bytes) +
+              ", " + std::to_string(shape_.stages) + ", " + std::to_string(shape_.few_groups) +
               ") == " + std::to_string(shape_.shared_bytes()) + ", \"as the launch has it\");\n";
     return text + "  tc_attention_few<" + depth + ", " + std::to_string(shape_.tiles) + ", " +
-           std::to_string(shape_.stages) + (call_.causal ? ", true" : ", false") +
-           (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts, " +
-           operand_argument(name, 0) + ", " + operand_argument(name, 1) + ");\n}\n";
+           std::to_string(shape_.stages) + ", " + std::to_string(shape_.few_groups) +
+           (call_.causal ? ", true" : ", false") + (call_.parts > 0 ? ", true" : ", false") +
+           ">(problem, parts, " + operand_argument(name, 0) + ", " + operand_argument(name, 1) +
+           ");\n}\n";
   }
 
   std::string floats_text(int threads) const {
@@ -539,8 +556,9 @@ std::string plan_text(const Shape &shape, int64_t parts) {
     return "attention of few queries, " + number(shape.tiles * 16) +
            " rows of heads that share keys a block, keys in " +
            number(std::max<int64_t>(1, parts)) + (parts > 1 ? " parts, " : " part, ") +
-           number(tc_few_keys) + " a step, " + number(shape.stages) +
-           " steps at a time, products on tensor cores";
+           number(tc_few_keys) + " a step, " +
+           (shape.few_groups > 1 ? number(shape.few_groups) + " groups of warps, " : "") +
+           number(shape.stages) + " steps at a time, products on tensor cores";
   if (shape.floats())
     return "attention of floats, " + number(shape.float_rows) + " rows a block, " +
            number(tc_float_keys) + " keys a step, scores in registers, products by threads";

@@ -92,6 +92,12 @@ public:
       said = small;
     else if (const std::string fused = fused_pair(a, b, dtype); !fused.empty())
       said = fused;
+    else if (const std::string bytes =
+                 alike && first.op == Op::to_dtype && dtype == DType::f16
+                     ? pair_of_bytes(first.args[0], second.args[0], type)
+                     : "";
+             !bytes.empty())
+      said = bytes;
     else if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))
       said =
           "tc_small_pair(" + type + integer(first.args[0]) + ", " + integer(second.args[0]) + ")";
@@ -161,6 +167,8 @@ public:
   }
   /// What loads of a vector's integers are, where it is whole words: the vector and the byte in it.
   std::map<ValueId, std::pair<std::string, int>> places;
+  /// The same of 8-bit floats, of vectors of pairs.
+  std::map<ValueId, std::pair<std::string, int>> float_places;
 
 private:
   const KernelGraph &graph_;
@@ -291,6 +299,17 @@ private:
     return std::pair(place->second.first,
                      place->second.second * 2 + static_cast<int>(shift / kBits));
   }
+  /// Two neighbouring 8-bit floats as a pair of f16, which the GPU converts at once.
+  std::string pair_of_bytes(ValueId a, ValueId b, const std::string &type) const {
+    const auto first = float_places.find(a), second = float_places.find(b);
+    if (first == float_places.end() || second == float_places.end() ||
+        first->second.first != second->second.first || first->second.second % 2 != 0 ||
+        second->second.second != first->second.second + 1)
+      return "";
+    return "tc_float8_pair<" + std::to_string(first->second.second) + ">(" + type +
+           first->second.first + ")";
+  }
+
   /// Two integers of one word as a pair: what takes fewer instructions than one after the other;
   /// "": nothing does.
   std::string pair_of_integers(ValueId a, ValueId b, const std::string &type, DType dtype,
@@ -486,7 +505,7 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
   const std::string count = std::to_string(run_);
   std::string places, taken, members, values;
   std::map<ValueId, std::string> texts;
-  std::map<ValueId, std::pair<std::string, int>> integers;
+  std::map<ValueId, std::pair<std::string, int>> integers, floats;
   const auto address = [&](ValueId id) {
     return parameters.name_of(module.storage_of(graph_[id].buffer)) + " + " +
            symbolic::print_cpp(graph_[id].index, graph_.ranges);
@@ -512,8 +531,10 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
                                                             dtype != DType::boolean &&
                                                             load.elements.size() * size % 4 == 0)
         integers[load.elements[i]] = {from, static_cast<int>(i * size)};
-      if (converts_pairs(dtype) && load.elements.size() % 2 == 0)
+      if (converts_pairs(dtype) && load.elements.size() % 2 == 0) {
         texts[load.elements[i]] = "tc_float_of<" + std::to_string(i) + ">(" + from + ")";
+        floats[load.elements[i]] = {from, static_cast<int>(i)};
+      }
     }
   }
   const std::string words = std::to_string(word), held = std::to_string(std::max(1, word));
@@ -535,6 +556,7 @@ std::string OperandText::print(const ir::Module &module, const Parameters &param
   const auto function = [&](bool pairs) {
     Lines lines(graph_, texts, memory_of);
     lines.places = integers;
+    lines.float_places = floats;
     std::string results;
     const size_t each = pairs ? 2 : 1;
     const std::string given = pairs ? "factors" : "values";

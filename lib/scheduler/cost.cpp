@@ -407,9 +407,9 @@ double few_queries_nanoseconds(const target::Target &target, const tc_few_work &
   constexpr double kTogether = 2500; // the kernel that puts parts together
   const int64_t keys = tc_few_part(work.keys, parts);
   const int step = 2 * tc_few_step_bytes(work.depth),
-            stages = tc_few_stages(step, 0, target.shared_bytes_per_block, keys);
+            stages = tc_few_stages(step, 0, 1, target.shared_bytes_per_block, keys);
   const int at_once = std::clamp(target.shared_bytes_per_multiprocessor /
-                                     (tc_few_bytes(work.depth, step, 0, stages) + 1024),
+                                     (tc_few_bytes(work.depth, step, 0, stages, 1) + 1024),
                                  1, 3);
   const int64_t slots = int64_t{target.multiprocessors} * at_once;
   const int64_t rows = work.queries * (work.heads / std::max<long long>(1, work.key_heads));

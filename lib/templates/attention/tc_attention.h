@@ -239,7 +239,8 @@ template <int Depth, class Mask> struct tc_attention_tiles {
   static constexpr int queries = tc_attention_rows * pitch, stage = keys * pitch;
 };
 
-/// Starts copying `Rows` rows from `first` on into shared memory; what lies past `count` rows or
+/// Starts copying `Rows` rows from `first` on into shared memory, by a group of Tiles::threads
+/// threads; what lies past `count` rows or
 /// Depth elements is zero.
 template <class Tiles, int Depth, int Rows, class T>
 TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, int batch, int head,
@@ -248,7 +249,7 @@ TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, in
   const T *base = tc_row(from, batch, head, 0);
   TC_UNROLL
   for (int k = 0; k < (Rows * words + Tiles::threads - 1) / Tiles::threads; ++k) {
-    const int word = k * Tiles::threads + static_cast<int>(threadIdx.x);
+    const int word = k * Tiles::threads + static_cast<int>(threadIdx.x) % Tiles::threads;
     if (Rows * words % Tiles::threads != 0 && word >= Rows * words)
       break;
     const int row = word / words, column = word % words * 8;

@@ -2,10 +2,11 @@
 // every key and value is read once and enough of them are under way.
 //
 // Queries of all heads that share keys are the rows of a block, at most 64, in tiles of 16. Keys
-// are cut into parts, one a block, and a step's 64 keys are shared by the warps of a block: a warp
-// has the rows of one tile and 16, 32 or 64 keys. At the end the warps' sums become one. Of several
-// parts a block leaves sums of weighted values, what weights are relative to and their totals, in
-// float32, and who reads them puts the parts together; of one part it leaves the result.
+// are cut into parts, one a block, whose groups of four warps take every so many steps of 64 keys,
+// in shared memory of their own: a warp has the rows of one tile and 16, 32 or 64 keys of a step.
+// At the end the warps' sums become one. Of several parts a block leaves sums of weighted values,
+// what weights are relative to and their totals, in float32, and who reads them puts the parts
+// together; of one part it leaves the result.
 //
 // Keys and values lie in memory (tc_rows), or are computed as they are read: numbers of 8 bits
 // times their scales, rows of pages that a table names. Such an operand is a type of runs of a
@@ -18,6 +19,7 @@
 
 #include "tc_attention.h"
 #include "tc_operand_runs.h"
+#include "tc_pipeline.h"
 
 /// Where results go. Of parts: [parts, batches, heads, rows], sums with a last dimension of depth;
 /// bases are powers of two.
@@ -82,8 +84,8 @@ TC_FN tc_few_rows<T, Source> tc_few_rows_of(T, const Source &source) {
 }
 
 /// Rows first to first + 63 of those that share the keys of `key_head`.
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
-          class Keys, class Values>
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
+          class Mask, class Keys, class Values>
 TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                         const Keys &keys, const Values &values, int part, int key_head, int first,
                         int batch) {
@@ -125,6 +127,9 @@ template <int Depth, int Tiles> struct tc_few_tiles_of {
   /// Queries in registers, in steps of 16 terms; sums of deep values leave room for one.
   static constexpr int held = Depth > 128 ? 1 : steps;
 };
+
+/// Of a group.
+TC_FN int tc_few_thread() { return static_cast<int>(threadIdx.x) % tc_few_threads; }
 
 /// What a lane's two rows are.
 struct tc_few_lane {
@@ -192,18 +197,19 @@ TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::
 }
 
 /// The warps' sums of the same rows, in shared memory; bases and totals behind them.
-template <class Tiles> struct tc_few_found {
+template <class Tiles, int Groups> struct tc_few_found {
+  static constexpr int shares = Tiles::shares * Groups;
   float *sums; // [shares, rows, depth]
   TC_MEMBER float *base(int share, int row) const {
-    return sums + Tiles::shares * Tiles::rows * Tiles::depth + share * Tiles::rows + row;
+    return sums + shares * Tiles::rows * Tiles::depth + share * Tiles::rows + row;
   }
   TC_MEMBER float *total(int share, int row) const {
-    return base(share, row) + Tiles::shares * Tiles::rows;
+    return base(share, row) + shares * Tiles::rows;
   }
 };
 
-template <class Tiles, int Depth>
-TC_FN void tc_few_leave(const tc_few_found<Tiles> &found, tc_attention_state<Depth> &state,
+template <int Depth, class Tiles, int Groups>
+TC_FN void tc_few_leave(const tc_few_found<Tiles, Groups> &found, tc_attention_state<Depth> &state,
                         int share, int first_row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
@@ -226,24 +232,25 @@ TC_FN void tc_few_leave(const tc_few_found<Tiles> &found, tc_attention_state<Dep
 }
 
 /// All warps' sums as one; a thread has four neighbouring columns of a row.
-template <class Tiles, int Depth, bool Parts, class T, class Mask>
-TC_FN void tc_few_write(const tc_few_found<Tiles> &found, const tc_attention_problem<T, Mask> &p,
-                        const tc_few_results &to, int part, int key_head, int first, int batch) {
+template <int Depth, bool Parts, class Tiles, int Groups, class T, class Mask>
+TC_FN void tc_few_write(const tc_few_found<Tiles, Groups> &found,
+                        const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
+                        int key_head, int first, int batch) {
   constexpr int columns = Depth / 4;
   for (int word = static_cast<int>(threadIdx.x); word < Tiles::rows * columns;
-       word += Tiles::threads) {
+       word += Groups * Tiles::threads) {
     const int in_block = word / columns, column = word % columns * 4, i = first + in_block;
     if (i >= p.group * p.rows)
       break;
     const int head = key_head * p.group + i / p.rows, row = i % p.rows;
     float largest = -TC_INF;
     TC_UNROLL
-    for (int share = 0; share < Tiles::shares; ++share)
+    for (int share = 0; share < found.shares; ++share)
       largest = fmaxf(largest, *found.base(share, in_block));
     const float base = largest == -TC_INF ? 0.0f : largest;
     float total = 0.0f, sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     TC_UNROLL
-    for (int share = 0; share < Tiles::shares; ++share) {
+    for (int share = 0; share < found.shares; ++share) {
       const float smaller = tc_fast_exp2(*found.base(share, in_block) - base);
       total += smaller * *found.total(share, in_block);
       TC_UNROLL
@@ -312,7 +319,7 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
     bool inside;
   };
   TC_MEMBER static bool find(int k, int first, int end, run &found) {
-    const int i = k * Tiles::threads + static_cast<int>(threadIdx.x);
+    const int i = k * Tiles::threads + tc_few_thread();
     found.row = i / runs;
     found.n = i % runs;
     found.inside = first + found.row < end;
@@ -321,15 +328,19 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
   }
   TC_MEMBER unsigned word_at(int step, int k, int word) const {
     return tc_shared_address(shared) + once_bytes + step % Stages * step_bytes +
-           static_cast<unsigned>((k * words + word) * Tiles::threads +
-                                 static_cast<int>(threadIdx.x)) *
-               16;
+           static_cast<unsigned>((k * words + word) * Tiles::threads + tc_few_thread()) * 16;
+  }
+  TC_MEMBER void store(const run &own, const unsigned (&pairs)[Source::run / 2]) {
+    TC_UNROLL
+    for (int i = 0; i < Source::run / 2; i += 4)
+      tc_shared_store(
+          tc_shared_address(shared + own.row * Tiles::pitch + own.n * Source::run + i * 2),
+          pairs[i], pairs[i + 1], pairs[i + 2], pairs[i + 3]);
   }
   /// Elements behind a row's last one are zeros.
   TC_MEMBER void start(int batch, int head, int first, int end) {
     if constexpr (Tiles::depth > Depth)
-      for (int i = static_cast<int>(threadIdx.x); i < (computed ? 1 : Stages) * tc_few_keys;
-           i += Tiles::threads)
+      for (int i = tc_few_thread(); i < (computed ? 1 : Stages) * tc_few_keys; i += Tiles::threads)
         tc_shared_store(tc_shared_address(shared + i * Tiles::pitch + Depth), 0u, 0u, 0u, 0u);
     if (first < end)
       ahead(batch, head, first, end);
@@ -376,12 +387,11 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
           tc_shared_load(held[word].at, word_at(step, k, word));
         unsigned pairs[Source::run / 2];
         source.factors(held, next[k], batch, head, own.key, own.n, pairs);
-        TC_UNROLL
-        for (int i = 0; i < Source::run / 2; i += 4)
-          tc_shared_store(
-              tc_shared_address(shared + own.row * Tiles::pitch + own.n * Source::run + i * 2),
-              own.inside ? pairs[i] : 0u, own.inside ? pairs[i + 1] : 0u,
-              own.inside ? pairs[i + 2] : 0u, own.inside ? pairs[i + 3] : 0u);
+        store(own, pairs);
+        if (first + tc_few_keys > end && !own.inside) {
+          unsigned zeros[Source::run / 2] = {};
+          store(own, zeros);
+        }
       }
     }
   }
@@ -390,8 +400,8 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
   }
 };
 
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
-          class Keys, class Values>
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
+          class Mask, class Keys, class Values>
 TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                         const Keys &key_source, const Values &value_source, int part, int key_head,
                         int first, int batch) {
@@ -399,20 +409,31 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   using key_operand = tc_few_operand<tiles, Depth, Stages, Keys>;
   using value_operand = tc_few_operand<tiles, Depth, Stages, Values>;
   constexpr bool computes = key_operand::computed || value_operand::computed;
+  constexpr int key_bytes = key_operand::once_bytes + Stages * key_operand::step_bytes,
+                value_bytes = value_operand::once_bytes + Stages * value_operand::step_bytes;
   TC_DYN_SMEM(unsigned short, shared);
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = tc_few_thread() / 32;
+  const int group = Groups == 1 ? 0 : tc_of_warp(static_cast<int>(threadIdx.x) / tc_few_threads);
   const int tile = warp % Tiles, share = warp / Tiles;
   const int from = static_cast<int>(part * to.keys), end = tc_few_end<Causal>(p, to, part);
-  const int steps = end > from ? (end - from + tc_few_keys - 1) / tc_few_keys : 0;
-  key_operand key = {key_source, shared};
-  value_operand value = {value_source,
-                         shared + (key_operand::once_bytes + Stages * key_operand::step_bytes) / 2};
-  key.start(batch, key_head, from, end);
-  value.start(batch, key_head, from, end);
+  const int all = end > from ? (end - from + tc_few_keys - 1) / tc_few_keys : 0;
+  const int steps = (all - group + Groups - 1) / Groups; // of this group
+  const auto first_key = [&](int step) { return from + (step * Groups + group) * tc_few_keys; };
+  const auto sync = [&] {
+    if constexpr (Groups == 1)
+      __syncthreads();
+    else
+      tc_group_sync(1 + group, tc_few_threads);
+  };
+  unsigned short *own_shared = shared + group * ((key_bytes + value_bytes) / 2);
+  key_operand key = {key_source, own_shared};
+  value_operand value = {value_source, own_shared + key_bytes / 2};
+  key.start(batch, key_head, first_key(0), end);
+  value.start(batch, key_head, first_key(0), end);
   const auto copy_step = [&](int step) {
     if (step < steps) {
-      key.copy(step, batch, key_head, from + step * tc_few_keys, end);
-      value.copy(step, batch, key_head, from + step * tc_few_keys, end);
+      key.copy(step, batch, key_head, first_key(step), end);
+      value.copy(step, batch, key_head, first_key(step), end);
     }
     tc_async_end_group();
   };
@@ -448,7 +469,7 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     state.totals[half] = 0.0f;
   }
   for (int step = 0; step < steps; ++step) {
-    const int first_column = from + step * tc_few_keys + share * tiles::key_tiles * 8;
+    const int first_column = first_key(step) + share * tiles::key_tiles * 8;
     float scores[tiles::key_tiles][4];
     if constexpr (Mask::present)
       tc_start_rows<tiles::key_tiles>(scores, p,
@@ -458,16 +479,16 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     else
       tc_start_scores<tiles::key_tiles>(scores, p, 0, 0, 0, 0);
     tc_async_wait<Stages - 2>();
-    __syncthreads();
+    sync();
     copy_step(step + Stages - 1); // where all warps have read the step before
     if constexpr (computes) {
-      key.put(step, batch, key_head, from + step * tc_few_keys, end);
-      value.put(step, batch, key_head, from + step * tc_few_keys, end);
+      key.put(step, batch, key_head, first_key(step), end);
+      value.put(step, batch, key_head, first_key(step), end);
       if (step + 1 < steps) {
-        key.ahead(batch, key_head, from + (step + 1) * tc_few_keys, end);
-        value.ahead(batch, key_head, from + (step + 1) * tc_few_keys, end);
+        key.ahead(batch, key_head, first_key(step + 1), end);
+        value.ahead(batch, key_head, first_key(step + 1), end);
       }
-      __syncthreads();
+      sync();
     }
     constexpr int own_keys = tiles::key_tiles * 8 * tiles::pitch;
     tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own,
@@ -476,23 +497,23 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   }
   tc_async_wait<0>();
   __syncthreads();
-  const tc_few_found<tiles> found = {reinterpret_cast<float *>(shared)};
-  tc_few_leave<tiles>(found, state, share, tile * 16);
+  const tc_few_found<tiles, Groups> found = {reinterpret_cast<float *>(shared)};
+  tc_few_leave<Depth>(found, state, group * tiles::shares + share, tile * 16);
   __syncthreads();
-  tc_few_write<tiles, Depth, Parts>(found, p, to, part, key_head, first, batch);
+  tc_few_write<Depth, Parts>(found, p, to, part, key_head, first, batch);
 }
 
 #endif
 
 /// A block for each part, each 64 rows of each head of keys, and each batch. `keys`, `values`: in
 /// memory, or computed as they are read.
-template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask,
-          class Keys, class Values>
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
+          class Mask, class Keys, class Values>
 TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                             const Keys &keys, const Values &values) {
   const int blocks = (p.group * p.rows + Tiles * 16 - 1) / (Tiles * 16); // of a head
   const int at = static_cast<int>(blockIdx.y);
-  tc_few_block<Depth, Tiles, Stages, Causal, Parts>(
+  tc_few_block<Depth, Tiles, Stages, Groups, Causal, Parts>(
       p, to, keys, values, static_cast<int>(blockIdx.x), at / blocks, at % blocks * Tiles * 16,
       static_cast<int>(blockIdx.z));
 }

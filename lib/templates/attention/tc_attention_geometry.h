@@ -109,7 +109,7 @@ TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups, bool masked) {
 
 // ---- few queries over many keys: blocks divide keys into parts, the warps of a block its steps
 
-constexpr int tc_few_threads = 128;
+constexpr int tc_few_threads = 128; // of a group of warps
 constexpr int tc_few_keys = 64;     // of a step
 constexpr int tc_few_products = 16; // queries of a head for which a block's rows suffice anyway
 constexpr int tc_few_queries = 64;  // of a head, more are never few
@@ -131,23 +131,39 @@ TC_CONSTEXPR int tc_few_tiles(int depth, long long rows) {
 TC_CONSTEXPR int tc_few_step_bytes(int depth) {
   return tc_few_keys * tc_attention_pitch(depth) * 2;
 }
-/// Steps in shared memory at a time: two blocks a multiprocessor where that leaves two each, and no
-/// more than a part of `keys` has (0: not known), so that short ones leave room for more blocks.
-/// `step`: bytes that each takes, `once`: that all share.
-TC_CONSTEXPR int tc_few_stages(int step, int once, int shared_limit, long long keys) {
+/// Groups of four warps of a block, each with steps of its own: so many that a multiprocessor has
+/// two, and four where they compute keys or values, if registers allow. `blocks` of all, 0: not
+/// known; `steps` of a part, 0: not known.
+TC_CONSTEXPR int tc_few_groups(int depth, bool computes, long long blocks, long long steps,
+                               int multiprocessors) {
+  const int registers = depth > 128 ? 2 : depth > 64 ? 3 : 4, wanted = computes ? 4 : 2;
+  const long long of_multiprocessor =
+      blocks > multiprocessors ? (blocks + multiprocessors - 1) / multiprocessors : 1;
+  const int most = wanted < registers ? wanted : registers;
+  int groups =
+      blocks == 0 || of_multiprocessor > most ? 1 : most / static_cast<int>(of_multiprocessor);
+  while (groups > 1 && steps > 0 && groups > steps)
+    --groups;
+  return groups;
+}
+/// Steps of a group in shared memory at a time: two groups a multiprocessor where that leaves two
+/// each, and no more than a group of a part of `keys` has (0: not known), so that short ones leave
+/// room for more blocks. `step`: bytes that each takes, `once`: that all share.
+TC_CONSTEXPR int tc_few_stages(int step, int once, int groups, int shared_limit, long long keys) {
+  const int of_group = groups > 1 ? shared_limit / groups : shared_limit;
   const int most =
-      once + 2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
+      once + 2 * step <= tc_few_half && tc_few_half < of_group ? tc_few_half : of_group;
   int stages = 4;
   while (stages > 2 &&
-         (once + stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
+         (once + stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys * groups >= keys)))
     --stages;
   return stages;
 }
 /// Dynamic shared memory of a block; what warps have found of its rows takes the place of steps.
-TC_CONSTEXPR int tc_few_bytes(int depth, int step, int once, int stages) {
+TC_CONSTEXPR int tc_few_bytes(int depth, int step, int once, int stages, int groups) {
   const int found = 4 * 16 * (tc_attention_depth(depth) + 2) * static_cast<int>(sizeof(float));
   const int steps = once + stages * step;
-  return steps > found ? steps : found;
+  return groups * (steps > found ? steps : found);
 }
 /// What keys and values that are computed as they are read come from: runs of `run` elements, of
 /// each of which `words` of 16 bytes wait in shared memory. Runs of a step and thread.

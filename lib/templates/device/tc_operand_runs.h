@@ -52,10 +52,10 @@ template <int I, int N> TC_FN float tc_float_of(const tc_vec<signed char, N> &ru
   return tc_byte_of<I>(run, 0x80808080u, -128.0f);
 }
 #endif
-/// The same of 8-bit floats, two at once where the GPU converts them.
+/// The same of 8-bit floats, two at once where the GPU converts them: as f16, which holds all.
 #if defined(TC_DEVICE) && __CUDA_ARCH__ >= 890
 #define TC_OPERAND_FLOAT8(type, name)                                                              \
-  template <int I, int N> TC_FN float tc_float_of(const tc_vec<type, N> &run) {                    \
+  template <int I, int N> TC_FN unsigned tc_float8_pair(tc_f16, const tc_vec<type, N> &run) {      \
     union {                                                                                        \
       tc_vec<type, N> bytes;                                                                       \
       unsigned short pairs[N / 2];                                                                 \
@@ -63,11 +63,20 @@ template <int I, int N> TC_FN float tc_float_of(const tc_vec<signed char, N> &ru
     u.bytes = run;                                                                                 \
     unsigned halves;                                                                               \
     asm("cvt.rn.f16x2." name "x2 %0, %1;" : "=r"(halves) : "h"(u.pairs[I / 2]));                   \
+    return halves;                                                                                 \
+  }                                                                                                \
+  template <int I, int N> TC_FN float tc_float_of(const tc_vec<type, N> &run) {                    \
+    const unsigned halves = tc_float8_pair<I / 2 * 2>(tc_f16{}, run);                              \
     return tc_float(tc_f16{static_cast<unsigned short>(I % 2 == 0 ? halves : halves >> 16)});      \
   }
 TC_OPERAND_FLOAT8(tc_f8e4m3fn, "e4m3")
 TC_OPERAND_FLOAT8(tc_f8e5m2, "e5m2")
 #undef TC_OPERAND_FLOAT8
+#elif defined(TC_DEVICE)
+template <int I, class E, int N>
+TC_FN unsigned tc_float8_pair(tc_f16, const tc_vec<E, N> &run) {
+  return tc_pack(tc_f16{}, tc_get(run.at[I]), tc_get(run.at[I + 1]));
+}
 #endif
 
 #ifdef TC_DEVICE
