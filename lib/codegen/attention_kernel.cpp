@@ -163,6 +163,16 @@ public:
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
   /// Queries of all heads that share keys.
   Expr block_rows() const { return scheduler::rows_that_share_keys(call_); }
+  /// Whether all queries that share keys share a row of the mask.
+  bool shares_mask() const {
+    const ir::BufferView *mask = ir::added_mask(call_);
+    if (!mask)
+      return false;
+    const tensor::Layout &layout = mask->layout;
+    const size_t rank = layout.rank();
+    return (group().is_integer(1) || layout.strides[rank - 3].is_integer(0)) &&
+           (query().sizes[2].is_integer(1) || layout.strides[rank - 2].is_integer(0));
+  }
   /// Whether input `i` is computed as it is read.
   bool is_computed(size_t i) const {
     const std::optional<OperandText> *operand = computed(i);
@@ -410,8 +420,8 @@ private:
     return text + "  tc_attention_few<" + depth + ", " + std::to_string(shape_.tiles) + ", " +
            std::to_string(shape_.stages) + ", " + std::to_string(shape_.few_groups) +
            (call_.causal ? ", true" : ", false") + (call_.parts > 0 ? ", true" : ", false") +
-           ">(problem, parts, " + operand_argument(name, 0) + ", " + operand_argument(name, 1) +
-           ");\n}\n";
+           (shares_mask() ? ", true" : ", false") + ">(problem, parts, " +
+           operand_argument(name, 0) + ", " + operand_argument(name, 1) + ");\n}\n";
   }
 
   std::string floats_text(int threads) const {
@@ -596,6 +606,8 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   for (const BufferId output : operation.outputs)
     kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
   kernel.plan = plan_text(shape, call.parts);
+  if (shape.few() && text.shares_mask())
+    kernel.plan += ", steps that the mask hides left out";
   for (const size_t i : {1, 2})
     if (text.is_computed(i))
       kernel.plan +=

@@ -24,6 +24,8 @@ struct Case {
   int64_t heads = 4, key_heads = 2;
   bool causal = false;
   std::string table = "int64";
+  bool filled =
+      false; // in part: a mask hides the keys behind a number of each batch, which may be 0
 };
 
 /// Caches [batch, heads, keys, depth], or pages [pages, keys of a page, heads, depth].
@@ -53,7 +55,8 @@ testing::MadeGraph graph_of(const Case &each, int64_t batch) {
     graph.inputs.push_back({side, each.stored, cache, each.stored == "uint8" ? 0 : -most, most});
     std::string rows = "$" + side;
     if (is_packed)
-      rows = call(side + "_wide", "aten._to_copy.default", {rows}, {{"dtype", {{"dtype", "torch." + each.dtype}}}});
+      rows = call(side + "_wide", "aten._to_copy.default", {rows},
+                  {{"dtype", {{"dtype", "torch." + each.dtype}}}});
     if (!each.factor.empty()) {
       std::vector<int64_t> sizes = {each.depth};
       if (each.factor == "key") {
@@ -71,24 +74,35 @@ testing::MadeGraph graph_of(const Case &each, int64_t batch) {
     }
     call(side + "_rows", "aten.alias.default", {rows});
   }
-  call("y", "aten.scaled_dot_product_attention.default", {"$q", "$k_rows", "$v_rows"},
+  json arguments = {"$q", "$k_rows", "$v_rows"};
+  if (each.filled) {
+    graph.inputs.push_back(
+        {"n", "int64", {batch, 1, 1, 1}, 0, static_cast<double>(each.keys) * 0.8});
+    call("i", "aten.arange.default", {each.keys});
+    arguments.push_back(call("mask", "aten.lt.Tensor", {"$i", "$n"}));
+  }
+  call("y", "aten.scaled_dot_product_attention.default", arguments,
        {{"is_causal", each.causal}, {"enable_gqa", each.heads != each.key_heads}});
   graph.outputs = {"y"};
   return graph;
 }
 
 std::vector<Case> cases() {
-  return {{"8 bits, a factor each key", 128, 1, 300},
-          {"8 bits, several parts", 64, 1, 5000},
-          {"8 bits, odd depth", 72, 3, 77, "int8", 0, "column", "float16"},
-          {"8 bits, all rows of a tile", 80, 16, 129, "int8", 0, "key", "bfloat16", 6, 3},
-          {"8 bits, causal", 64, 13, 13, "uint8", 0, "column", "bfloat16", 4, 4, true},
-          {"8 bits, many rows", 256, 40, 90, "int8", 0, "key", "float16", 2, 2},
-          {"pages", 128, 1, 96, "bfloat16", 16, ""},
-          {"pages of 8 bits, 32-bit table", 64, 2, 120, "int8", 8, "key", "float16", 6, 2, false,
-           "int32"},
-          {"pages, odd depth and size", 40, 5, 99, "float16", 11, "", "float16", 3, 3},
-          {"pages, several parts", 64, 1, 4096, "bfloat16", 32, "", "bfloat16", 2, 1}};
+  return {
+      {"8 bits, a factor each key", 128, 1, 300},
+      {"8 bits, several parts", 64, 1, 5000},
+      {"8 bits, odd depth", 72, 3, 77, "int8", 0, "column", "float16"},
+      {"8 bits, all rows of a tile", 80, 16, 129, "int8", 0, "key", "bfloat16", 6, 3},
+      {"8 bits, causal", 64, 13, 13, "uint8", 0, "column", "bfloat16", 4, 4, true},
+      {"8 bits, many rows", 256, 40, 90, "int8", 0, "key", "float16", 2, 2},
+      {"pages", 128, 1, 96, "bfloat16", 16, ""},
+      {"pages of 8 bits, 32-bit table", 64, 2, 120, "int8", 8, "key", "float16", 6, 2, false,
+       "int32"},
+      {"pages, odd depth and size", 40, 5, 99, "float16", 11, "", "float16", 3, 3},
+      {"8 bits, filled in part", 128, 1, 900, "int8", 0, "key", "bfloat16", 4, 2, false, "", true},
+      {"pages filled in part, several parts", 64, 2, 3200, "float16", 32, "", "float16", 4, 2,
+       false, "int64", true},
+      {"pages, several parts", 64, 1, 4096, "bfloat16", 32, "", "bfloat16", 2, 1}};
 }
 
 std::string plans_of(const driver::Compilation &compilation) {
@@ -107,6 +121,7 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
     INFO(plans);
     CHECK(plans.find(kKeys) != std::string::npos);
     CHECK(plans.find(kValues) != std::string::npos);
+    CHECK((plans.find("steps that the mask hides left out") != std::string::npos) == each.filled);
     testing::check_made(graph, compilation, 0, ways);
   }
 }

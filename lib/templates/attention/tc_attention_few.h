@@ -84,8 +84,8 @@ TC_FN tc_few_rows<T, Source> tc_few_rows_of(T, const Source &source) {
 }
 
 /// Rows first to first + 63 of those that share the keys of `key_head`.
-template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
-          class Mask, class Keys, class Values>
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, bool Skips,
+          class T, class Mask, class Keys, class Values>
 TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                         const Keys &keys, const Values &values, int part, int key_head, int first,
                         int batch) {
@@ -400,8 +400,8 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
   }
 };
 
-template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
-          class Mask, class Keys, class Values>
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, bool Skips,
+          class T, class Mask, class Keys, class Values>
 TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                         const Keys &key_source, const Values &value_source, int part, int key_head,
                         int first, int batch) {
@@ -419,6 +419,12 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   const int all = end > from ? (end - from + tc_few_keys - 1) / tc_few_keys : 0;
   const int steps = (all - group + Groups - 1) / Groups; // of this group
   const auto first_key = [&](int step) { return from + (step * Groups + group) * tc_few_keys; };
+  const auto any = [&](bool vote) { // as sync: of the group
+    if constexpr (Groups == 1)
+      return __syncthreads_or(vote) != 0;
+    else
+      return tc_group_any(1 + group, tc_few_threads, vote);
+  };
   const auto sync = [&] {
     if constexpr (Groups == 1)
       __syncthreads();
@@ -457,6 +463,18 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     for (int k = 0; k < tiles::steps; ++k)
       tc_few_load<Depth>(query[k], queries, k);
   }
+  // What this thread has seen of the mask for the next step that is brought; which steps of those
+  // on their way count, the last one brought lowest. The first ones come unasked.
+  bool seen = false;
+  unsigned counting = ~0u;
+  const auto look = [&](int step) {
+    const int column = first_key(step) + tc_few_thread();
+    seen = tc_few_thread() < tc_few_keys && column < end &&
+           tc_mask_value(tc_mask_row(p.mask, batch, own.heads[0],
+                                     own.rows[0])[column * p.mask.column_stride]) != -TC_INF;
+  };
+  if constexpr (Skips)
+    look(Stages - 1);
   tc_attention_state<Depth> state;
   TC_UNROLL
   for (int n = 0; n < tiles::depth / 8; ++n)
@@ -470,20 +488,35 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   }
   for (int step = 0; step < steps; ++step) {
     const int first_column = first_key(step) + share * tiles::key_tiles * 8;
+    const bool counts = !Skips || (counting >> (Stages - 2) & 1) != 0;
     float scores[tiles::key_tiles][4];
-    if constexpr (Mask::present)
-      tc_start_rows<tiles::key_tiles>(scores, p,
-                                      {tc_mask_row(p.mask, batch, own.heads[0], own.rows[0]),
-                                       tc_mask_row(p.mask, batch, own.heads[1], own.rows[1])},
-                                      first_column);
-    else
+    if constexpr (Mask::present) {
+      if (counts)
+        tc_start_rows<tiles::key_tiles>(scores, p,
+                                        {tc_mask_row(p.mask, batch, own.heads[0], own.rows[0]),
+                                         tc_mask_row(p.mask, batch, own.heads[1], own.rows[1])},
+                                        first_column);
+    } else {
       tc_start_scores<tiles::key_tiles>(scores, p, 0, 0, 0, 0);
+    }
     tc_async_wait<Stages - 2>();
-    sync();
-    copy_step(step + Stages - 1); // where all warps have read the step before
+    // The step ahead comes where all warps have read the step before.
+    if constexpr (Skips) {
+      counting = counting << 1 | (any(seen) ? 1u : 0u);
+      if (counting & 1)
+        copy_step(step + Stages - 1);
+      else
+        tc_async_end_group();
+      look(step + Stages);
+    } else {
+      sync();
+      copy_step(step + Stages - 1);
+    }
     if constexpr (computes) {
-      key.put(step, batch, key_head, first_key(step), end);
-      value.put(step, batch, key_head, first_key(step), end);
+      if (counts) {
+        key.put(step, batch, key_head, first_key(step), end);
+        value.put(step, batch, key_head, first_key(step), end);
+      }
       if (step + 1 < steps) {
         key.ahead(batch, key_head, first_key(step + 1), end);
         value.ahead(batch, key_head, first_key(step + 1), end);
@@ -491,9 +524,10 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
       sync();
     }
     constexpr int own_keys = tiles::key_tiles * 8 * tiles::pitch;
-    tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own,
-                                      key.at(step) + share * own_keys,
-                                      value.at(step) + share * own_keys, first_column, end);
+    if (counts)
+      tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own,
+                                        key.at(step) + share * own_keys,
+                                        value.at(step) + share * own_keys, first_column, end);
   }
   tc_async_wait<0>();
   __syncthreads();
@@ -506,14 +540,15 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
 #endif
 
 /// A block for each part, each 64 rows of each head of keys, and each batch. `keys`, `values`: in
-/// memory, or computed as they are read.
-template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, class T,
-          class Mask, class Keys, class Values>
+/// memory, or computed as they are read. `Skips`: all rows of a block have one row of the mask, and
+/// steps that it hides altogether are not brought.
+template <int Depth, int Tiles, int Stages, int Groups, bool Causal, bool Parts, bool Skips,
+          class T, class Mask, class Keys, class Values>
 TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few_results &to,
                             const Keys &keys, const Values &values) {
   const int blocks = (p.group * p.rows + Tiles * 16 - 1) / (Tiles * 16); // of a head
   const int at = static_cast<int>(blockIdx.y);
-  tc_few_block<Depth, Tiles, Stages, Groups, Causal, Parts>(
+  tc_few_block<Depth, Tiles, Stages, Groups, Causal, Parts, Skips>(
       p, to, keys, values, static_cast<int>(blockIdx.x), at / blocks, at % blocks * Tiles * 16,
       static_cast<int>(blockIdx.z));
 }
