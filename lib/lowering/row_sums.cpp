@@ -11,6 +11,11 @@ namespace tsc::lowering {
 namespace {
 
 constexpr int64_t kThreads = 256, kMostThreadsOfRow = 128;
+/// Threads that share columns of a piece, at most: each has some of its positions.
+constexpr int64_t kMostShares = 32, kThreadsOfPiece = 512;
+static_assert(ops::kSumPiece % kMostShares == 0);
+/// Results up to which blocks are large: threads of a block share what goes to one.
+constexpr int64_t kFewRows = 8192;
 
 struct SumCall : TemplateCall {
   SumCall(Context &of, const ops::Call &node) : TemplateCall(of, node, "tc_sums.h") {}
@@ -48,6 +53,12 @@ void spread(ir::CustomKernel &kernel, Expr columns, int64_t width, Expr rows) {
   kernel.grid[1] = blocks.is_integer() ? Expr(std::min(blocks.value(), most)) : Expr(1);
 }
 
+/// That the threads of a block add up what they share in.
+Expr shared_bytes(const ir::CustomKernel &kernel, DType source, int64_t width) {
+  const int64_t sum = source == DType::f64 ? 8 : 4;
+  return Expr(kernel.block[0] * kernel.block[1] * width * sum);
+}
+
 NodeValue sum_starts(Context &context, const ops::Call &call) {
   SumCall of(context, call);
   of.add_dense("keys");
@@ -72,7 +83,10 @@ NodeValue sum_pieces(Context &context, const ops::Call &call) {
   const int64_t width = columns_of_access(context, source);
   const Expr pieces = symbolic::floor_div(count, Expr(ops::kSumPiece));
   spread(of.parallel, layout.sizes[1], width, pieces);
+  of.parallel.block[1] =
+      static_cast<int>(std::min(kMostShares, kThreadsOfPiece / of.parallel.block[0]));
   of.parallel.grid[0] = pieces;
+  of.parallel.shared_bytes = shared_bytes(of.parallel, source.dtype, width);
   const std::string types = "<" + std::to_string(width) + ">";
   return of.finish("tc_sum_pieces", types, types, {TemplateCall::integer(count)});
 }
@@ -95,8 +109,12 @@ NodeValue sum_rows(Context &context, const ops::Call &call) {
     of.parallel.arguments.push_back(TemplateCall::integer(size));
   const int64_t width = columns_of_access(context, source);
   spread(of.parallel, layout.sizes[1], width, rows);
-  of.parallel.block[1] = static_cast<int>(kThreads) / of.parallel.block[0];
+  const bool are_few = rows.is_integer() && rows.value() <= kFewRows;
+  of.parallel.block[1] =
+      static_cast<int>(are_few ? std::min(kMostShares, kThreadsOfPiece / of.parallel.block[0])
+                               : kThreads / of.parallel.block[0]);
   of.parallel.grid[0] = symbolic::ceil_div(rows, Expr(of.parallel.block[1]));
+  of.parallel.shared_bytes = shared_bytes(of.parallel, source.dtype, width);
   const std::string types =
       "<" + std::to_string(width) + ", " + (is_double ? "double" : "float") + ">";
   return of.finish("tc_sum_rows", types, types, {});

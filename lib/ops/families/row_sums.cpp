@@ -28,6 +28,8 @@ struct Keys {
 };
 Keys keys_of(Expr places, const symbolic::Ranges &ranges) {
   const int64_t most = symbolic::bounds(places, ranges).high;
+  if (most <= int64_t{1} << 8)
+    return {DType::i8, std::numeric_limits<int8_t>::min()};
   if (most <= int64_t{1} << 16)
     return {DType::i16, std::numeric_limits<int16_t>::min()};
   return {most <= std::numeric_limits<int32_t>::max() ? DType::i32 : DType::i64, 0};

@@ -468,10 +468,12 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   bool seen = false;
   unsigned counting = ~0u;
   const auto look = [&](int step) {
-    const int column = first_key(step) + tc_few_thread();
-    seen = tc_few_thread() < tc_few_keys && column < end &&
-           tc_mask_value(tc_mask_row(p.mask, batch, own.heads[0],
-                                     own.rows[0])[column * p.mask.column_stride]) != -TC_INF;
+    if constexpr (Skips) {
+      const int column = first_key(step) + tc_few_thread();
+      seen = tc_few_thread() < tc_few_keys && column < end &&
+             tc_mask_value(tc_mask_row(p.mask, batch, own.heads[0],
+                                       own.rows[0])[column * p.mask.column_stride]) != -TC_INF;
+    }
   };
   if constexpr (Skips)
     look(Stages - 1);
