@@ -14,8 +14,8 @@ constexpr int64_t kThreads = 256, kMostThreadsOfRow = 128;
 /// Threads that share columns of a piece, at most: each has some of its positions.
 constexpr int64_t kMostShares = 32, kThreadsOfPiece = 512;
 static_assert(ops::kSumPiece % kMostShares == 0);
-/// Results up to which blocks are large: threads of a block share what goes to one.
-constexpr int64_t kFewRows = 8192;
+/// Results up to which each has a block, if so many rows go to one on average.
+constexpr int64_t kFewRows = 8192, kManyOfRow = 8;
 
 struct SumCall : TemplateCall {
   SumCall(Context &of, const ops::Call &node) : TemplateCall(of, node, "tc_sums.h") {}
@@ -94,7 +94,7 @@ NodeValue sum_pieces(Context &context, const ops::Call &call) {
 NodeValue sum_rows(Context &context, const ops::Call &call) {
   SumCall of(context, call);
   const ir::BufferView source = of.add("source");
-  of.add_dense("order");
+  const auto count = of.add_dense("order").layout.sizes[0].as_integer();
   of.add_dense("starts");
   const bool is_double = source.dtype == DType::f64;
   std::string pieces_type;
@@ -110,14 +110,15 @@ NodeValue sum_rows(Context &context, const ops::Call &call) {
   const int64_t width = columns_of_access(context, source);
   spread(of.parallel, layout.sizes[1], width, rows);
   const bool are_few = rows.is_integer() && rows.value() <= kFewRows;
+  const bool together = are_few && count && *count >= kManyOfRow * rows.value();
   of.parallel.block[1] =
-      static_cast<int>(are_few ? std::min(kMostShares, kThreadsOfPiece / of.parallel.block[0])
-                               : kThreads / of.parallel.block[0]);
-  of.parallel.grid[0] = symbolic::ceil_div(rows, Expr(of.parallel.block[1]));
+      static_cast<int>(together ? std::min(kMostShares, kThreadsOfPiece / of.parallel.block[0])
+                                : kThreads / of.parallel.block[0]);
+  of.parallel.grid[0] = together ? rows : symbolic::ceil_div(rows, Expr(of.parallel.block[1]));
   of.parallel.shared_bytes = shared_bytes(of.parallel, source.dtype, width);
-  const std::string types =
-      "<" + std::to_string(width) + ", " + (is_double ? "double" : "float") + ">";
-  return of.finish("tc_sum_rows", types, types, {});
+  const std::string sum = is_double ? "double" : "float", of_width = std::to_string(width);
+  return of.finish("tc_sum_rows", "<" + of_width + ", " + sum + (together ? ", true>" : ", false>"),
+                   "<" + of_width + ", " + sum + ">", {});
 }
 
 } // namespace

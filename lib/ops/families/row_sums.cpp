@@ -382,7 +382,7 @@ bool fixed_order_pays(const Graph &graph, const Node &node) {
     waits = static_cast<double>(*count) / (std::log(static_cast<double>(*places)) + 1) *
             kOneAfterAnother;
   const double sorted = table * bytes(result.dtype) + source_bytes * (is_memory ? 1 : 3);
-  const int64_t passes = *places < int64_t{1} << 16 ? 2 : 4;
+  const int64_t passes = *places < int64_t{1} << 8 ? 1 : *places < int64_t{1} << 16 ? 2 : 4;
   const double launches = 4 + 3 * static_cast<double>(passes);
   constexpr double kSortedBytes = 60; // of an index: keys and places, to and fro
   return std::max(atomically / kBytes, waits) + 2 * kLaunch >

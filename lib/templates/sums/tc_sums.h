@@ -222,27 +222,31 @@ TC_FN void tc_sum_pieces_alone(const T *elements, const K *keys, const long long
     for (long long c = 0; c < columns; c += V)
       tc_sum_piece_of<V>(source, keys, pieces, piece, c);
 }
-template <int V, class A, class T, class R>
+/// `Together`: a block has one row, whose steps all of its threads share; else as many as it has y,
+/// and only long ones are shared.
+template <int V, class A, bool Together, class T, class R>
 TC_FN void tc_sum_rows(const T *elements, const long long *order, const long long *starts,
                        const A *pieces, R *out, long long row, long long column, long long columns,
                        long long rows) {
   constexpr long long alone = 32; // steps of a thread; more are shared
   const tc_sum_source<T> source = {elements, order, row, column, columns};
-  const long long first_row = static_cast<long long>(blockIdx.x) * blockDim.y,
+  const int rows_of_block = Together ? 1 : static_cast<int>(blockDim.y);
+  const long long first_row = static_cast<long long>(blockIdx.x) * rows_of_block,
                   r = first_row + threadIdx.y, across = static_cast<long long>(blockDim.x) * V;
   const auto steps_of = [&](long long at) { return tc_sum_steps_of(starts[at], starts[at + 1]); };
-  const bool is_long = r < rows && steps_of(r).count() > alone;
-  const bool some_long = __syncthreads_or(is_long) != 0;
+  const bool is_long = !Together && r < rows && steps_of(r).count() > alone;
+  const bool some_long = Together || __syncthreads_or(is_long) != 0;
   for (long long first = blockIdx.y * across; first < columns; first += gridDim.y * across) {
     const long long c = first + threadIdx.x * V;
-    if (r < rows && !is_long && c < columns)
+    if (!Together && r < rows && !is_long && c < columns)
       tc_sum_row<V>(source, starts, pieces, out, r, c);
     if (!some_long)
       continue;
-    for (long long shared = first_row; shared < first_row + blockDim.y && shared < rows; ++shared) {
+    for (long long shared = first_row; shared < first_row + rows_of_block && shared < rows;
+         ++shared) {
       const tc_sum_steps steps = steps_of(shared);
       const long long count = steps.count();
-      if (count <= alone)
+      if (!Together && count <= alone)
         continue;
       A sum[V] = {};
       if (c < columns)
