@@ -25,6 +25,7 @@ struct Shape {
   int groups = 0;            // of warps that compute, 0: the form without wgmma
   bool bulk = false;         // groups: bulk copies bring queries, keys and values
   int tiles = 0, stages = 0; // the form for few queries: rows of 16 of a block, steps at a time
+  bool boxes = false;        // that form: bulk copies bring keys and values
   int few_groups = 1;        // of warps, of a block
   int step_bytes = 0, once_bytes = 0; // its shared memory: of a step, and beside them
   int float_rows = 0;                 // the form for floats: rows of a block
@@ -140,10 +141,10 @@ public:
     if (call_.parts == 0)
       add_sizes(out_.layout);
     for (size_t i = 0; i < maps_.size(); ++i)
-      maps_[i].parameter =
-          static_cast<uint32_t>(std::find(parameters_.storages.begin(), parameters_.storages.end(),
-                                          module_.storage_of(call_.inputs[i].buffer)) -
-                                parameters_.storages.begin());
+      maps_[i].parameter = static_cast<uint32_t>(
+          std::find(parameters_.storages.begin(), parameters_.storages.end(),
+                    module_.storage_of(call_.inputs[shape_.boxes ? i + 1 : i].buffer)) -
+          parameters_.storages.begin());
     for (const Expr size : symbols_) {
       parameters_.list.push_back(
           {program::KernelParameter::Kind::size, size.spelling(), tensor::DType::i64, true});
@@ -209,6 +210,8 @@ public:
     }
     if (threads > 1 && shape_.bulk)
       list += ", TC_TENSOR_MAP query_map, TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
+    if (threads > 1 && shape_.boxes)
+      list += ", TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
     // All registers that a thread can have: 256 threads a multiprocessor, or one block.
     const std::string blocks =
         threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : blocks_at_once(threads));
@@ -322,6 +325,7 @@ private:
         keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0;
     for (const int words : {8, 4, 2, 1, 0}) {
       shape_.step_bytes = shape_.once_bytes = 0;
+      shape_.boxes = !parts.keys && !parts.values && makes_few_maps(target);
       for (const size_t side : {0, 1}) {
         const std::optional<scheduler::Group> &group = side == 0 ? parts.keys : parts.values;
         const int stored = tc_few_step_bytes(shape_.depth);
@@ -330,9 +334,11 @@ private:
         const bool waits = group && !is_copied(*operands_[side]);
         shape_.step_bytes += waits ? tc_few_words_bytes(shape_.depth, operands_[side]->run(),
                                                         operands_[side]->words())
-                                   : stored;
+                             : shape_.boxes ? tc_few_boxed_bytes(shape_.depth)
+                                            : stored;
         shape_.once_bytes += waits ? stored : 0;
       }
+      shape_.once_bytes += shape_.boxes ? tc_few_boxed_once : 0;
       const int64_t steps = (of_part + tc_few_keys - 1) / tc_few_keys;
       shape_.few_groups = tc_few_groups(shape_.depth, operands_[0] || operands_[1],
                                         likely_few_blocks(), steps, target.multiprocessors);
@@ -381,9 +387,14 @@ private:
            body + "};\n\n";
   }
   /// Keys (0) or values (1) as an argument.
-  std::string operand_argument(const std::string &name, size_t side) const {
+  std::string operand_argument(const std::string &name, size_t side, bool serial) const {
+    const std::string stem = side == 0 ? "key" : "value";
+    if (shape_.boxes && !serial)
+      return "tc_few_boxes<" +
+             std::string(storage_type(module_.buffer(call_.inputs[0].buffer).dtype)) +
+             ">{problem." + stem + ", &" + stem + "_map}";
     if (!operands_[side])
-      return side == 0 ? "problem.key" : "problem.value";
+      return "problem." + stem;
     const std::string body =
         operands_[side]->print(module_, parameters_, module_.buffer(call_.inputs[0].buffer).dtype);
     return name + kOperandNames[side] + "{" + members_of(parameters_, body).values + "}";
@@ -421,7 +432,8 @@ private:
            std::to_string(shape_.stages) + ", " + std::to_string(shape_.few_groups) +
            (call_.causal ? ", true" : ", false") + (call_.parts > 0 ? ", true" : ", false") +
            (shares_mask() ? ", true" : ", false") + ">(problem, parts, " +
-           operand_argument(name, 0) + ", " + operand_argument(name, 1) + ");\n}\n";
+           operand_argument(name, 0, threads == 1) + ", " +
+           operand_argument(name, 1, threads == 1) + ");\n}\n";
   }
 
   std::string floats_text(int threads) const {
@@ -468,6 +480,23 @@ private:
     return text;
   }
 
+  /// Maps by which bulk copies bring keys and values of the form for few queries. Under causality
+  /// what nobody sees is left out, which boxes would bring.
+  bool makes_few_maps(const target::Target &target) {
+    maps_.clear();
+    if (!target.has_bulk_copies || call_.causal)
+      return false;
+    for (const size_t i : {1, 2}) {
+      std::optional<program::TensorMap> map =
+          map_of(call_.inputs[i].layout, tc_few_keys, module_.ranges);
+      if (!map) {
+        maps_.clear();
+        return false;
+      }
+      maps_.push_back(std::move(*map));
+    }
+    return true;
+  }
   void make_maps() {
     // Threads put keys in the order of a mask.
     if (shape_.groups == 0 || ir::added_mask(call_))
@@ -568,7 +597,8 @@ std::string plan_text(const Shape &shape, int64_t parts) {
            number(std::max<int64_t>(1, parts)) + (parts > 1 ? " parts, " : " part, ") +
            number(tc_few_keys) + " a step, " +
            (shape.few_groups > 1 ? number(shape.few_groups) + " groups of warps, " : "") +
-           number(shape.stages) + " steps at a time, products on tensor cores";
+           number(shape.stages) + " steps at a time" + (shape.boxes ? " by bulk copies" : "") +
+           ", products on tensor cores";
   if (shape.floats())
     return "attention of floats, " + number(shape.float_rows) + " rows a block, " +
            number(tc_float_keys) + " keys a step, scores in registers, products by threads";

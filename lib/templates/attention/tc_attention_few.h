@@ -21,6 +21,12 @@
 #include "tc_operand_runs.h"
 #include "tc_pipeline.h"
 
+/// Keys or values in memory, which bulk copies bring where the device has them.
+template <class T> struct tc_few_boxes {
+  tc_rows<const T> rows;
+  const tc_tensor_map *map;
+};
+
 /// Where results go. Of parts: [parts, batches, heads, rows], sums with a last dimension of depth;
 /// bases are powers of two.
 struct tc_few_results {
@@ -77,6 +83,9 @@ TC_FN tc_few_row<Depth, T> tc_operand_row(const tc_few_rows<T, Source> &rows, in
 }
 template <class T> TC_FN tc_rows<const T> tc_few_rows_of(T, const tc_rows<const T> &rows) {
   return rows;
+}
+template <class T> TC_FN tc_rows<const T> tc_few_rows_of(T, const tc_few_boxes<T> &boxes) {
+  return boxes.rows;
 }
 template <class T, class Source>
 TC_FN tc_few_rows<T, Source> tc_few_rows_of(T, const Source &source) {
@@ -151,13 +160,25 @@ TC_FN void tc_few_load(unsigned (&query)[4], const T *const (&queries)[2], int s
   }
 }
 
+/// Rows of a step in shared memory, from `first` on: where 16-byte words of them are.
+template <bool Boxed, int Pitch> struct tc_few_lines {
+  unsigned base;
+  int first;
+  TC_MEMBER unsigned word(int row, int word) const {
+    if constexpr (Boxed) // the line's number permutes its words
+      return base + static_cast<unsigned>(word / 8 * tc_few_keys * tc_group_line) +
+             tc_swizzled(first + row, word);
+    else
+      return base + static_cast<unsigned>(((first + row) * Pitch + word * 8) * 2);
+  }
+};
+
 /// Scores, weights and sums of the warp's keys of a step.
-template <class Tiles, int Depth, bool Causal, class T, class Mask>
+template <class Tiles, int Depth, bool Causal, class T, class Mask, class Lines>
 TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::key_tiles][4],
                        unsigned (&query)[Tiles::held][4], const T *const (&queries)[2],
                        const tc_attention_problem<T, Mask> &p, const tc_few_lane &own,
-                       const unsigned short *keys, const unsigned short *values, int first_column,
-                       int end) {
+                       const Lines &keys, const Lines &values, int first_column, int end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
   for (int k = 0; k < Tiles::steps; ++k) {
@@ -167,9 +188,7 @@ TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::
     TC_UNROLL
     for (int n = 0; n < Tiles::key_tiles; n += 2) {
       unsigned b[4];
-      tc_load_matrices<false>(
-          b, tc_shared_address(keys + (n * 8 + lane / 16 * 8 + lane % 8) * Tiles::pitch + k * 16 +
-                               lane / 8 % 2 * 8));
+      tc_load_matrices<false>(b, keys.word(n * 8 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
       tc_multiply(T{}, scores[n], left, b[0], b[1]);
       tc_multiply(T{}, scores[n + 1], left, b[2], b[3]);
     }
@@ -187,9 +206,7 @@ TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::
     TC_UNROLL
     for (int n = 0; n < Tiles::depth / 8; n += 2) {
       unsigned b[4];
-      tc_load_matrices<true>(
-          b, tc_shared_address(values + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * Tiles::pitch +
-                               n * 8 + lane / 16 * 8));
+      tc_load_matrices<true>(b, values.word(k * 16 + lane / 8 % 2 * 8 + lane % 8, n + lane / 16));
       tc_multiply(T{}, state.sums[n], weights, b[0], b[1]);
       tc_multiply(T{}, state.sums[n + 1], weights, b[2], b[3]);
     }
@@ -284,7 +301,7 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
 /// In memory: as they are, for every stage.
 template <class Tiles, int Depth, int Stages, class T>
 struct tc_few_operand<Tiles, Depth, Stages, tc_rows<const T>> {
-  static constexpr bool computed = false;
+  static constexpr bool computed = false, boxed = false;
   static constexpr int step_bytes = tc_few_step_bytes(Depth), once_bytes = 0; // shared memory
   const tc_rows<const T> &source;
   unsigned short *shared;
@@ -300,9 +317,43 @@ struct tc_few_operand<Tiles, Depth, Stages, tc_rows<const T>> {
   }
 };
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+/// By bulk copies of one thread.
+template <class Tiles, int Depth, int Stages, class T>
+struct tc_few_operand<Tiles, Depth, Stages, tc_few_boxes<T>> {
+  static constexpr bool computed = false, boxed = true;
+  static constexpr int step_bytes = tc_few_boxed_bytes(Depth), once_bytes = 0;
+  const tc_few_boxes<T> &source;
+  unsigned short *shared;
+  /// Of the barriers of all stages, the first of which is `full`; of one; that `parity` is over.
+  TC_MEMBER void prepare(unsigned full) const {
+    for (int stage = 0; stage < Stages; ++stage)
+      tc_barrier_init(full + 8u * stage, 1);
+    tc_barrier_fence_init();
+  }
+  TC_MEMBER void expect(unsigned barrier) const { // keys and values
+    tc_barrier_expect(barrier, 2 * tc_few_box_bytes(Depth));
+  }
+  TC_MEMBER void wait(unsigned barrier, unsigned parity) const { tc_barrier_wait(barrier, parity); }
+  TC_MEMBER void start(int, int, int, int) {}
+  TC_MEMBER void copy(int step, int batch, int head, int first, unsigned full) {
+    const unsigned to = tc_shared_address(at(step));
+    TC_UNROLL
+    for (int block = 0; block < tc_attention_blocks(Depth); ++block)
+      tc_bulk_copy(to + static_cast<unsigned>(block * tc_few_keys * tc_group_line), source.map,
+                   block * tc_group_block, first, head, batch, full);
+  }
+  TC_MEMBER void ahead(int, int, int, int) {}
+  TC_MEMBER void put(int, int, int, int, int) {}
+  TC_MEMBER const unsigned short *at(int step) const {
+    return shared + step % Stages * (step_bytes / 2);
+  }
+};
+#endif
+
 /// Computed as they are read.
 template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operand {
-  static constexpr bool computed = !Source::copied;
+  static constexpr bool computed = !Source::copied, boxed = false;
   static constexpr int runs = Depth / Source::run; // of a key
   static constexpr int each = tc_few_runs(Depth, Source::run), words = Source::words;
   static constexpr int count = words > 0 ? words : 1;
@@ -431,17 +482,40 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     else
       tc_group_sync(1 + group, tc_few_threads);
   };
-  unsigned short *own_shared = shared + group * ((key_bytes + value_bytes) / 2);
+  constexpr bool boxed = key_operand::boxed;
+  static_assert(boxed == value_operand::boxed, "both come by bulk copies, or none");
+  constexpr int group_bytes = key_bytes + value_bytes + (boxed ? tc_few_boxed_once : 0);
+  unsigned short *own_shared = shared + group * (group_bytes / 2);
+  unsigned full = 0; // barriers of stages that come by bulk copies
+  unsigned phases = 0;
+  if constexpr (boxed) {
+    own_shared += (1024 - tc_shared_address(own_shared) % 1024) % 1024 / 2;
+    full = tc_shared_address(own_shared) + key_bytes + value_bytes;
+  }
   key_operand key = {key_source, own_shared};
   value_operand value = {value_source, own_shared + key_bytes / 2};
+  if constexpr (boxed) {
+    if (tc_few_thread() == 0)
+      key.prepare(full);
+    sync();
+  }
   key.start(batch, key_head, first_key(0), end);
   value.start(batch, key_head, first_key(0), end);
   const auto copy_step = [&](int step) {
-    if (step < steps) {
-      key.copy(step, batch, key_head, first_key(step), end);
-      value.copy(step, batch, key_head, first_key(step), end);
+    if constexpr (boxed) {
+      if (step < steps && tc_few_thread() == 0) {
+        const unsigned barrier = full + 8u * (step % Stages);
+        key.expect(barrier);
+        key.copy(step, batch, key_head, first_key(step), barrier);
+        value.copy(step, batch, key_head, first_key(step), barrier);
+      }
+    } else {
+      if (step < steps) {
+        key.copy(step, batch, key_head, first_key(step), end);
+        value.copy(step, batch, key_head, first_key(step), end);
+      }
+      tc_async_end_group();
     }
-    tc_async_end_group();
   };
   TC_UNROLL
   for (int step = 0; step < Stages - 1; ++step)
@@ -501,13 +575,20 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     } else {
       tc_start_scores<tiles::key_tiles>(scores, p, 0, 0, 0, 0);
     }
-    tc_async_wait<Stages - 2>();
+    if constexpr (boxed) {
+      if (counts) {
+        key.wait(full + 8u * (step % Stages), phases >> step % Stages & 1);
+        phases ^= 1u << step % Stages;
+      }
+    } else {
+      tc_async_wait<Stages - 2>();
+    }
     // The step ahead comes where all warps have read the step before.
     if constexpr (Skips) {
       counting = counting << 1 | (any(seen) ? 1u : 0u);
       if (counting & 1)
         copy_step(step + Stages - 1);
-      else
+      else if constexpr (!boxed)
         tc_async_end_group();
       look(step + Stages);
     } else {
@@ -525,11 +606,13 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
       }
       sync();
     }
-    constexpr int own_keys = tiles::key_tiles * 8 * tiles::pitch;
+    using lines = tc_few_lines<boxed, tiles::pitch>;
+    constexpr int own_keys = tiles::key_tiles * 8;
     if (counts)
       tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own,
-                                        key.at(step) + share * own_keys,
-                                        value.at(step) + share * own_keys, first_column, end);
+                                        lines{tc_shared_address(key.at(step)), share * own_keys},
+                                        lines{tc_shared_address(value.at(step)), share * own_keys},
+                                        first_column, end);
   }
   tc_async_wait<0>();
   __syncthreads();
@@ -539,6 +622,14 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   tc_few_write<Depth, Parts>(found, p, to, part, key_head, first, batch);
 }
 
+#endif
+
+/// Boxes, where the device has bulk copies.
+template <class Source> TC_FN const Source &tc_few_brought(const Source &source) { return source; }
+#if defined(TC_DEVICE) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+template <class T> TC_FN const tc_rows<const T> &tc_few_brought(const tc_few_boxes<T> &boxes) {
+  return boxes.rows;
+}
 #endif
 
 /// A block for each part, each 64 rows of each head of keys, and each batch. `keys`, `values`: in
@@ -551,6 +642,6 @@ TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few
   const int blocks = (p.group * p.rows + Tiles * 16 - 1) / (Tiles * 16); // of a head
   const int at = static_cast<int>(blockIdx.y);
   tc_few_block<Depth, Tiles, Stages, Groups, Causal, Parts, Skips>(
-      p, to, keys, values, static_cast<int>(blockIdx.x), at / blocks, at % blocks * Tiles * 16,
-      static_cast<int>(blockIdx.z));
+      p, to, tc_few_brought(keys), tc_few_brought(values), static_cast<int>(blockIdx.x),
+      at / blocks, at % blocks * Tiles * 16, static_cast<int>(blockIdx.z));
 }

@@ -131,6 +131,16 @@ TC_CONSTEXPR int tc_few_tiles(int depth, long long rows) {
 TC_CONSTEXPR int tc_few_step_bytes(int depth) {
   return tc_few_keys * tc_attention_pitch(depth) * 2;
 }
+/// The same where bulk copies bring them, as boxes of 64 elements of depth; threads could, too.
+TC_CONSTEXPR int tc_few_box_bytes(int depth) {
+  return tc_attention_blocks(depth) * tc_few_keys * tc_group_line;
+}
+TC_CONSTEXPR int tc_few_boxed_bytes(int depth) {
+  const int boxes = tc_few_box_bytes(depth), rows = tc_few_step_bytes(depth);
+  return boxes > rows ? boxes : rows;
+}
+/// Of a group, beside its steps: they start at a multiple of 1024, barriers lie behind them.
+constexpr int tc_few_boxed_once = 1024 + 128;
 /// Groups of four warps of a block, each with steps of its own: so many that a multiprocessor has
 /// two, and four where they compute keys or values, if registers allow. `blocks` of all, 0: not
 /// known; `steps` of a part, 0: not known.

@@ -73,8 +73,7 @@ TC_OPERAND_FLOAT8(tc_f8e4m3fn, "e4m3")
 TC_OPERAND_FLOAT8(tc_f8e5m2, "e5m2")
 #undef TC_OPERAND_FLOAT8
 #elif defined(TC_DEVICE)
-template <int I, class E, int N>
-TC_FN unsigned tc_float8_pair(tc_f16, const tc_vec<E, N> &run) {
+template <int I, class E, int N> TC_FN unsigned tc_float8_pair(tc_f16, const tc_vec<E, N> &run) {
   return tc_pack(tc_f16{}, tc_get(run.at[I]), tc_get(run.at[I + 1]));
 }
 #endif

@@ -1,8 +1,8 @@
 // What groups of warps with different work say to each other: barriers in shared memory that count
 // arrivals (mbarrier), named barriers of some of a block's threads, and registers that one group
 // gives and another takes. One group brings what the others multiply. Addresses are of shared
-// memory in bytes; a barrier takes 8, at a multiple of 8. sm_90a alone. Source of each rule: the
-// PTX ISA, the section of the instruction that is named.
+// memory in bytes; a barrier takes 8, at a multiple of 8. Named barriers are everywhere, the rest
+// is sm_90a alone. Source of each rule: the PTX ISA, the section of the instruction that is named.
 #pragma once
 
 #include "tc_tensor_core.h"
@@ -26,6 +26,28 @@ struct tc_tensor_map {
 #define TC_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 #else
 #define TC_CLUSTER(blocks)
+#endif
+
+#ifdef TC_DEVICE
+/// Named barrier `id` (1 to 15; 0 is __syncthreads) of `threads` threads, whole warps: waits for
+/// all of them, or arrives and goes on.
+TC_FN void tc_group_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+TC_FN void tc_group_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+/// As tc_group_sync; whether `vote` is true of any thread.
+TC_FN bool tc_group_any(int id, int threads, bool vote) {
+  int any;
+  asm volatile("{\n.reg .pred vote, any;\nsetp.ne.b32 vote, %3, 0;\n"
+               "bar.red.or.pred any, %1, %2, vote;\n"
+               "selp.b32 %0, 1, 0, any;\n}\n"
+               : "=r"(any)
+               : "r"(id), "r"(threads), "r"(vote ? 1 : 0)
+               : "memory");
+  return any != 0;
+}
 #endif
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -223,26 +245,6 @@ TC_FN void tc_cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 TC_FN void tc_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-/// Named barrier `id` (1 to 15; 0 is __syncthreads) of `threads` threads, whole warps: waits for
-/// all of them, or arrives and goes on.
-TC_FN void tc_group_sync(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-TC_FN void tc_group_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-/// As tc_group_sync; whether `vote` is true of any thread.
-TC_FN bool tc_group_any(int id, int threads, bool vote) {
-  int any;
-  asm volatile("{\n.reg .pred vote, any;\nsetp.ne.b32 vote, %3, 0;\n"
-               "bar.red.or.pred any, %1, %2, vote;\n"
-               "selp.b32 %0, 1, 0, any;\n}\n"
-               : "=r"(any)
-               : "r"(id), "r"(threads), "r"(vote ? 1 : 0)
-               : "memory");
-  return any != 0;
-}
 
 /// Registers a thread from here on, a multiple of 8, by all warps of a group of four. Who gives
 /// does so at once, who takes waits for them.
