@@ -92,10 +92,9 @@ public:
       said = small;
     else if (const std::string fused = fused_pair(a, b, dtype); !fused.empty())
       said = fused;
-    else if (const std::string bytes =
-                 alike && first.op == Op::to_dtype && dtype == DType::f16
-                     ? pair_of_bytes(first.args[0], second.args[0], type)
-                     : "";
+    else if (const std::string bytes = alike && first.op == Op::to_dtype && dtype == DType::f16
+                                           ? pair_of_bytes(first.args[0], second.args[0], type)
+                                           : "";
              !bytes.empty())
       said = bytes;
     else if (alike && first.op == Op::to_dtype && is_small(first) && is_small(second))

@@ -12,14 +12,6 @@
 
 #include "tc_numeric.h"
 
-#ifndef TC_CONSTEXPR
-#ifdef __CUDACC__ // NVRTC takes no function of the host alone
-#define TC_CONSTEXPR constexpr __host__ __device__
-#else
-#define TC_CONSTEXPR constexpr
-#endif
-#endif
-
 /// Integers of few bits as floats: put where a float's digits below 2^23 are, two instructions of
 /// which a multiprocessor does many, where it converts one.
 TC_FN float tc_small_float(int x) {
@@ -105,18 +97,18 @@ template <class T> TC_FN unsigned tc_pair_mul(T, unsigned a, unsigned b) {
 /// Integers below 128 (1024): digits of a number of which one is the last digit's unit.
 TC_FN unsigned tc_pair_units(tc_bf16) { return 0x43004300u; }
 TC_FN unsigned tc_pair_units(tc_f16) { return 0x64006400u; }
-TC_CONSTEXPR int tc_pair_unit(tc_bf16) { return 128; }
-TC_CONSTEXPR int tc_pair_unit(tc_f16) { return 1024; }
+TC_FN constexpr int tc_pair_unit(tc_bf16) { return 128; }
+TC_FN constexpr int tc_pair_unit(tc_f16) { return 1024; }
 /// The bits of a negative integer that has no more digits than the type.
-TC_CONSTEXPR unsigned tc_negative_bits(int x, int digits, int bias) {
+TC_FN constexpr unsigned tc_negative_bits(int x, int digits, int bias) {
   int exponent = 0;
   while (-x >> exponent > 1)
     ++exponent;
   return 0x8000u | static_cast<unsigned>((bias + exponent) << digits) |
          (static_cast<unsigned>(-x) << (digits - exponent) & ((1u << digits) - 1));
 }
-TC_CONSTEXPR unsigned tc_pair_integer(tc_bf16, int x) { return tc_negative_bits(x, 7, 127); }
-TC_CONSTEXPR unsigned tc_pair_integer(tc_f16, int x) { return tc_negative_bits(x, 10, 15); }
+TC_FN constexpr unsigned tc_pair_integer(tc_bf16, int x) { return tc_negative_bits(x, 7, 127); }
+TC_FN constexpr unsigned tc_pair_integer(tc_f16, int x) { return tc_negative_bits(x, 10, 15); }
 /// Two numbers less their units, and `More` more, an integer of few bits: all of it is exact.
 template <int More = 0, class T> TC_FN unsigned tc_pair_digits(T, unsigned digits) {
   constexpr unsigned more = tc_pair_integer(T{}, More - tc_pair_unit(T{}));
