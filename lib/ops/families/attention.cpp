@@ -445,8 +445,14 @@ std::optional<int64_t> parts_of(const Call &call, const AttentionKernels &kernel
   long long batches = 1;
   for (size_t i = 0; i + 1 < heads.size(); ++i)
     batches *= known(heads[i], kBatches);
-  return parts({batches, heads.back().value(), key_heads.back().value(), shapes.rows.value(),
-                known(shapes.columns, kKeys), static_cast<int>(shapes.depth.value())});
+  // A cache that grows may be long when the example was short: too many parts cost a launch of a
+  // few microseconds, too few leave multiprocessors idle all along it.
+  long long keys = known(shapes.columns, kKeys);
+  if (!shapes.columns.is_integer())
+    keys = std::max<long long>(
+        keys, std::min(symbolic::bounds(shapes.columns, call.ranges()).high, kKeys));
+  return parts({batches, heads.back().value(), key_heads.back().value(), shapes.rows.value(), keys,
+                static_cast<int>(shapes.depth.value())});
 }
 
 } // namespace
