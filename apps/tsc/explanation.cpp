@@ -51,7 +51,9 @@ std::vector<ToldDecision> decisions_about(const Compilation &compilation,
   std::vector<ToldDecision> told;
   const auto is_call = [&](scheduler::NodeId node) {
     const auto *call = std::get_if<ir::Extern>(&operation_of(compilation, node).kind);
-    return call != nullptr && call->library == ir::Library::matmul &&
+    const bool is_told = call != nullptr && (call->library == ir::Library::matmul ||
+                                             call->library == ir::Library::attention);
+    return is_told &&
            std::find(group.members.begin(), group.members.end(), node) != group.members.end();
   };
   for (const scheduler::FusionDecision &decision : compilation.schedule.decisions)

@@ -668,7 +668,7 @@ void fuse_templates(State &state) {
       parts.root = group.members[0];
       group.parts = std::make_shared<const TemplateParts>(std::move(parts));
     }
-  if (state.options.target)
+  if (state.options.target && !state.options.target->is_host) // a host would compute rows again
     fuse_attention(state);
   if (!state.policy().product_templates || !state.options.target ||
       template_ways(*state.options.target, {}).empty())

@@ -49,7 +49,7 @@ std::string_view to_string(Refusal refusal) {
   case Refusal::loop_order:
     return "no order of loops walks through memory in runs";
   case Refusal::no_template:
-    return "no kernel of ours computes this product";
+    return "no kernel of ours computes both";
   case Refusal::slower:
     return "one kernel takes longer than two";
   }

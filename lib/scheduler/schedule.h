@@ -100,7 +100,7 @@ enum class Refusal : uint8_t {
   large_kernel,
   weights_only,
   loop_order,  // turned loops would make them fit, but not walk through memory in runs
-  no_template, // a matrix product that no kernel of ours computes
+  no_template, // what no kernel of ours computes with a product or attention
   slower,      // measured; of a product's kernel, estimated
 };
 std::string_view to_string(Refusal refusal);

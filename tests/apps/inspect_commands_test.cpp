@@ -402,7 +402,7 @@ TEST_CASE("explain says why what reads a product is not in its kernel") {
   CHECK(group.at("decisions").at(0).at("detail") ==
         "op0: its results are read by the caller, too, and have to be stored");
   const Outcome text = place.run({"explain", "g.json", "--arch=sm_90", "y"});
-  CHECK(text.out.find("  without op1: no kernel of ours computes this product. op0: its results "
+  CHECK(text.out.find("  without op1: no kernel of ours computes both. op0: its results "
                       "are read by the caller, too, and have to be stored\n") != std::string::npos);
 
   group = explain(graph("62", z)).at("groups").at(0);

@@ -137,6 +137,49 @@ TEST_CASE("keys and values are computed as they are read on the GPU", "[gpu]") {
     check_all(cases(), ways);
 }
 
+/// A batch that a run decides.
+void check_batches(const std::vector<runtime::SessionOptions> &ways) {
+  testing::MadeGraph graph = graph_of({"8 bits, any batch", 64, 1, 300}, 2);
+  graph.inputs_are_alike = true;
+  const driver::Compilation compilation = testing::compile_made(graph, true);
+  CHECK(plans_of(compilation).find(kKeys) != std::string::npos);
+  for (const int64_t batch : {2, 3, 17})
+    testing::check_made(graph, compilation, batch, ways);
+}
+TEST_CASE("keys of any batch are computed as they are read") {
+  check_batches(testing::plan_ways());
+}
+TEST_CASE("keys of any batch are computed as they are read on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_batches(ways);
+}
+
+TEST_CASE("parts of one cache, and factors of parts of a row") {
+  // Keys and values are halves of rows of one tensor of 8 bits, the first keys of many; each 16
+  // elements have a factor.
+  testing::MadeGraph graph;
+  graph.name = "halves";
+  graph.inputs = {{"q", "float16", {2, 3, 2, 64}},
+                  {"c", "int8", {2, 3, 77, 128}, -100, 100},
+                  {"s", "float16", {2, 3, 56, 4, 1}, 0.01, 0.03}};
+  const json half = {{"dtype", {{"dtype", "torch.float16"}}}};
+  graph.calls = {{"first", "aten.slice.Tensor", {"$c", 2, 0, 56}},
+                 {"k8", "aten.slice.Tensor", {"$first", 3, 0, 64}},
+                 {"v8", "aten.slice.Tensor", {"$first", 3, 64, 128}},
+                 {"kw", "aten._to_copy.default", {"$k8"}, half},
+                 {"kp", "aten.reshape.default", {"$kw", {2, 3, 56, 4, 16}}},
+                 {"kt", "aten.mul.Tensor", {"$kp", "$s"}},
+                 {"k", "aten.reshape.default", {"$kt", {2, 3, 56, 64}}},
+                 {"vw", "aten._to_copy.default", {"$v8"}, half},
+                 {"v", "aten.mul.Tensor", {"$vw", 0.02}},
+                 {"y", "aten.scaled_dot_product_attention.default", {"$q", "$k", "$v"}}};
+  graph.outputs = {"y"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(plans_of(compilation).find(kKeys) != std::string::npos);
+  CHECK(plans_of(compilation).find(kValues) != std::string::npos);
+  testing::check_made(graph, compilation, 0, testing::plan_ways());
+}
+
 TEST_CASE("a page outside of what there is is said, by both plans") {
   const testing::MadeGraph graph = graph_of({"pages", 64, 1, 48, "bfloat16", 16, ""}, 2);
   const driver::Compilation compilation = testing::compile_made(graph, false);
