@@ -372,8 +372,8 @@ std::optional<OperandText> OperandText::make(const ir::Module &module, const Ker
       value.index =
           symbolic::simplify(symbolic::substitute(value.index, {{term, at}}), split.ranges);
     std::optional<Unrolled> unrolled = unroll(split, place.size() + 1, kMostValues);
-    if (!unrolled)
-      break;
+    if (!unrolled) // shorter runs may be few enough values
+      continue;
     OperandText text;
     text.run_ = run;
     text.paired_ = paired;

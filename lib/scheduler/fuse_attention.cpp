@@ -93,6 +93,8 @@ constexpr int64_t kRun = 8; // elements that are computed together, at least
 /// Of an element, that wait in shared memory or registers: two steps of keys and values of depth
 /// 128 take 64 KiB each byte.
 constexpr int64_t kMostBytes = 4;
+/// Of an element: runs of 32 are written out (OperandText).
+constexpr size_t kMostOperations = 100;
 /// Instructions of a key's or value's element beside its own: shared memory, places.
 constexpr double kOfElement = 2;
 /// Of a multiprocessor, 128 lanes at 1.7 GHz.
@@ -126,6 +128,7 @@ private:
           std::find(found.begin(), found.end(), group_of_[producer]) == found.end())
         found.push_back(group_of_[producer]);
     }
+    double brought = 0; // bytes that are computed from, of what has joined
     for (const size_t group : found) {
       const NodeId node = groups_[at].members.back(); // attention is behind what computes for it
       if (const Objection objection = object(at, call, group); objection.refusal != Refusal::none) {
@@ -134,7 +137,9 @@ private:
       }
       const int64_t bytes =
           elements_of(group) * static_cast<int64_t>(tensor::size_in_bytes(call.inputs[0].dtype));
-      const double apart = nanoseconds(at, call, {}), together = nanoseconds(at, call, {&group, 1});
+      const double source = static_cast<double>(source_bytes(group) * times_read(call));
+      const double apart = nanoseconds(at, call, ir::kNone, brought),
+                   together = nanoseconds(at, call, group, brought + source);
       const double separate =
           apart + kernel_nanoseconds(*state_.options.target,
                                      static_cast<double>(bytes + source_bytes(group)));
@@ -142,8 +147,10 @@ private:
       record(groups_[group].members[0], node, slower ? Refusal::slower : Refusal::none, 2 * bytes,
              call.kernel + " of " + state_.operation(node).name + ": keys or values stored " +
                  microseconds(separate) + ", computed as they are read " + microseconds(together));
-      if (!slower)
-        join(at, call, group, together);
+      if (slower)
+        continue;
+      brought += source;
+      join(at, call, group, together);
     }
   }
 
@@ -174,11 +181,11 @@ private:
       if (const std::string why = unfit(group, group.bodies[i], out); !why.empty())
         return {Refusal::shapes, why, member};
       for (const size_t side : kSides)
-        if (member_of(call, side, found) == member &&
-            !is_read_in_order(call.inputs[side].layout, group.bodies[i]))
-          return {Refusal::shapes, "its keys or values are not all that a kernel computes, in rows",
-                  member};
-      if (!call.inputs.empty() && call.inputs[0].buffer == out)
+        if (member_of(call, side, found) == member)
+          if (const std::string why = unread(call.inputs[side].layout, group.bodies[i]);
+              !why.empty())
+            return {Refusal::shapes, why, member};
+      if (call.inputs[0].buffer == out)
         return {Refusal::no_template, "its queries are its keys, too", member};
       if (call.inputs.size() > 3 && call.inputs[3].buffer == out)
         return {Refusal::no_template, "its keys are its mask, too", member};
@@ -192,12 +199,26 @@ private:
     return {};
   }
 
-  bool is_read_in_order(const tensor::Layout &view, const ir::LoopBody &body) const {
+  /// Why `view`, of what `body` computes, cannot be read in runs.
+  std::string unread(const tensor::Layout &view, const ir::LoopBody &body) const {
     std::vector<Expr> place;
     for (size_t k = 0; k < view.rank(); ++k)
       place.push_back(symbolic::symbol(symbolic::SymbolSort::row, k)); // that no body has
-    return view.strides.back().is_integer(1) &&
-           loops_at(view, place, body.sizes, state_.module.ranges);
+    const auto loops = loops_at(view, place, body.sizes, state_.module.ranges);
+    if (!loops || !view.strides.back().is_integer(1))
+      return "its keys or values are not all that a kernel computes, in rows";
+    std::vector<bool> varies(body.ops.size(), false); // along a row
+    for (size_t i = 0; i < body.ops.size(); ++i) {
+      const ir::BodyOp &op = body.ops[i];
+      for (size_t k = 0; k < loops->size() && op.index != ir::kNone; ++k)
+        varies[i] = varies[i] || (symbolic::depends_on((*loops)[k], place.back()) &&
+                                  symbolic::depends_on(body.indices[op.index], body.variables[k]));
+      for (const uint32_t arg : op.args)
+        varies[i] = varies[i] || varies[arg];
+      if (op.op == ir::Op::set_indirect && varies[i])
+        return "elements of a key's row are looked up one by one";
+    }
+    return "";
   }
   /// Why runs of a key's row cannot be computed where they are read.
   std::string unfit(const Group &group, const ir::LoopBody &body, BufferId out) const {
@@ -209,21 +230,13 @@ private:
              .is_integer(0) ||
         !has_whole_runs(body, kRun) || !follows(state_, body, out))
       return "the loops of its keys or values do not go along their rows";
-    std::vector<bool> varies(body.ops.size(), false); // along a row
-    const auto moves = [&](Expr index) {
-      return symbolic::depends_on(index, body.variables.back());
-    };
-    for (size_t i = 0; i < body.ops.size(); ++i) {
-      const ir::BodyOp &op = body.ops[i];
-      if (op.op == ir::Op::masked || op.op == ir::Op::scan || op.op == ir::Op::sort ||
-          op.op == ir::Op::reduction || ir::is_random(op.op))
-        return "its keys or values are computed under conditions, or along their rows";
-      varies[i] = op.index != ir::kNone && moves(body.indices[op.index]);
-      for (const uint32_t arg : op.args)
-        varies[i] = varies[i] || varies[arg];
-      if (op.op == ir::Op::set_indirect && varies[i])
-        return "elements of a key's row are looked up one by one";
-    }
+    if (body.ops.size() > kMostOperations)
+      return "its keys or values take too many operations";
+    if (std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
+          return op.op == ir::Op::masked || op.op == ir::Op::scan || op.op == ir::Op::sort ||
+                 op.op == ir::Op::reduction || ir::is_random(op.op);
+        }))
+      return "its keys or values are computed under conditions, or along their rows";
     if (!reads_neighbours(state_.module, body))
       return "what its keys or values are made of does not lie along the depth";
     return "";
@@ -244,42 +257,48 @@ private:
     });
   }
 
-  /// Of the attention that group `at` is, with what it computes already and with `more`.
-  double nanoseconds(size_t at, const ir::Extern &call, std::span<const size_t> more) const {
+  /// How often keys and values are: by each block of queries that share them.
+  int64_t times_read(const ir::Extern &call) const {
+    const int64_t rows = size_hint(state_.module, rows_that_share_keys(call)),
+                  of_block =
+                      16 *
+                      tc_few_tiles(static_cast<int>(call.inputs[0].layout.sizes[3].value()), rows);
+    return (rows + of_block - 1) / of_block;
+  }
+  /// Of the attention that group `at` is, with what it computes already and with group `more`,
+  /// which read `brought` bytes together.
+  double nanoseconds(size_t at, const ir::Extern &call, size_t more, double brought) const {
     const target::Target &target = *state_.options.target;
     const auto count = [&](const std::vector<Expr> &sizes) {
       return static_cast<double>(size_hint(state_.module, symbolic::numel(sizes)));
     };
     const std::vector<Expr> &query = call.inputs[0].layout.sizes,
                             &key = call.inputs[1].layout.sizes;
-    const int64_t rows = size_hint(state_.module, rows_that_share_keys(call));
-    const int64_t of_block = 16 * tc_few_tiles(static_cast<int>(query[3].value()), rows),
-                  times = (rows + of_block - 1) / of_block;
-    double bytes = 4 * count(query), instructions = 0;
+    const TemplateParts &parts = *groups_[at].parts;
+    double bytes = 4 * count(query) + brought, instructions = 0;
     for (const size_t side : kSides) {
-      const double elements = count(call.inputs[side].layout.sizes) * static_cast<double>(times);
-      const NodeId producer = state_.producer[call.inputs[side].buffer];
-      const ir::LoopBody *body = nullptr;
-      for (const size_t group : more)
-        for (size_t i = 0; i < groups_[group].members.size(); ++i)
-          if (groups_[group].members[i] == producer)
-            body = &groups_[group].bodies[i];
-      const TemplateParts &parts = *groups_[at].parts;
+      const double elements =
+          count(call.inputs[side].layout.sizes) * static_cast<double>(times_read(call));
       const std::optional<Group> &own = side == 1 ? parts.keys : parts.values;
-      if (own)
-        body = &own->bodies[0];
+      const ir::LoopBody *body = own ? &own->bodies[0] : nullptr;
+      if (more != ir::kNone)
+        if (const NodeId member = member_of(call, side, more); member != ir::kNone)
+          body = &body_of(more, member);
       if (body != nullptr)
         instructions += elements * (kOfElement + static_cast<double>(elements_instructions(*body)));
       else
         bytes += elements * static_cast<double>(tensor::size_in_bytes(call.inputs[side].dtype));
     }
-    for (const size_t group : more)
-      bytes += static_cast<double>(source_bytes(group) * times);
     const double operations =
         4 * count(query) * static_cast<double>(size_hint(state_.module, key[2]));
     // Half of the instructions are under way while others wait for memory.
     return attention_nanoseconds(target, bytes, operations, call.inputs[0].dtype) +
            instructions / (kLanesANanosecond * target.multiprocessors) / 2;
+  }
+  const ir::LoopBody &body_of(size_t group, NodeId member) const {
+    const std::vector<NodeId> &members = groups_[group].members;
+    return groups_[group].bodies[static_cast<size_t>(
+        std::find(members.begin(), members.end(), member) - members.begin())];
   }
 
   void join(size_t at, const ir::Extern &call, size_t found, double nanoseconds) {
