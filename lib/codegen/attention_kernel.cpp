@@ -340,7 +340,7 @@ private:
       }
       shape_.once_bytes += shape_.boxes ? tc_few_boxed_once : 0;
       const int64_t steps = (of_part + tc_few_keys - 1) / tc_few_keys;
-      shape_.few_groups = tc_few_groups(shape_.depth, operands_[0] || operands_[1],
+      shape_.few_groups = tc_few_groups(most_few_groups(), operands_[0] || operands_[1],
                                         likely_few_blocks(), steps, target.multiprocessors);
       for (; shape_.few_groups > 0; --shape_.few_groups) {
         shape_.stages = tc_few_stages(shape_.step_bytes, shape_.once_bytes, shape_.few_groups,
@@ -350,6 +350,10 @@ private:
       }
     }
     support::require(false, "codegen", "keys and values that are computed do not fit a block");
+  }
+  int most_few_groups() const {
+    const bool masked = ir::added_mask(call_) != nullptr;
+    return tc_few_most_groups(shape_.depth, shape_.tiles > 1, masked, masked && !together(2));
   }
   /// Blocks of the form for few queries, 0: not known.
   int64_t likely_few_blocks() const {
@@ -409,7 +413,7 @@ private:
     const Expr keys = call_.inputs[1].layout.sizes[2];
     const bool is_one_step = keys.is_integer() && keys.value() <= tc_few_keys;
     if (shape_.few_groups > 1)
-      return std::max(1, (shape_.depth > 64 ? 3 : 4) / shape_.few_groups);
+      return std::max(1, most_few_groups() / shape_.few_groups);
     return shape_.depth > 128 ? 1 : is_one_step && shape_.depth <= kShallow ? 4 : 2;
   }
   std::string few_text(const std::string &name, int threads) const {

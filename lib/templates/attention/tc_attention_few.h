@@ -360,9 +360,13 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
   static constexpr int step_bytes = computed ? tc_few_words_bytes(Depth, Source::run, words)
                                              : tc_few_step_bytes(Depth),
                        once_bytes = computed ? tc_few_step_bytes(Depth) : 0;
+  /// What does not wait in shared memory waits in registers, if that is not too much.
+  static constexpr int narrow_bytes = static_cast<int>(sizeof(typename Source::narrow)),
+                       fit = narrow_bytes > 128 ? 1 : 128 / narrow_bytes;
+  static constexpr bool held = each <= fit;
   const Source &source;
   unsigned short *shared;
-  typename Source::narrow next[computed ? each : 1];
+  typename Source::narrow next[!computed ? 1 : held ? each : fit];
 
   /// Run k of this thread, its key being held to those before `end`: false if there is none.
   struct run {
@@ -416,13 +420,22 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
   }
   /// What does not wait in shared memory, of the step that is put next.
   TC_MEMBER void ahead(int batch, int head, int first, int end) {
-    if constexpr (computed) {
+    if constexpr (computed && held) {
       TC_UNROLL
       for (int k = 0; k < each; ++k) {
         run own;
         if (find(k, first, end, own))
           next[k] = source.ahead(batch, head, own.key, own.n);
       }
+    }
+  }
+  /// The same of the next few runs from run k on, where all would be too many registers.
+  TC_MEMBER void look(int k, int batch, int head, int first, int end) {
+    TC_UNROLL
+    for (int i = 0; i < fit; ++i) {
+      run own;
+      if (k + i < each && find(k + i, first, end, own))
+        next[i] = source.ahead(batch, head, own.key, own.n);
     }
   }
   TC_MEMBER void put(int step, int batch, int head, int first, int end) {
@@ -432,12 +445,15 @@ template <class Tiles, int Depth, int Stages, class Source> struct tc_few_operan
         run own;
         if (!find(k, first, end, own))
           break;
-        tc_operand_word held[count];
+        if constexpr (!held)
+          if (k % fit == 0)
+            look(k, batch, head, first, end);
+        tc_operand_word waited[count];
         TC_UNROLL
         for (int word = 0; word < words; ++word)
-          tc_shared_load(held[word].at, word_at(step, k, word));
+          tc_shared_load(waited[word].at, word_at(step, k, word));
         unsigned pairs[Source::run / 2];
-        source.factors(held, next[k], batch, head, own.key, own.n, pairs);
+        source.factors(waited, next[held ? k : k % fit], batch, head, own.key, own.n, pairs);
         store(own, pairs);
         if (first + tc_few_keys > end && !own.inside) {
           unsigned zeros[Source::run / 2] = {};

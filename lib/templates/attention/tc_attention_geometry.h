@@ -141,15 +141,22 @@ TC_CONSTEXPR int tc_few_boxed_bytes(int depth) {
 }
 /// Of a group, beside its steps: they start at a multiple of 1024, barriers lie behind them.
 constexpr int tc_few_boxed_once = 1024 + 128;
-/// Groups of four warps of a block, each with steps of its own: so many that a multiprocessor has
-/// two, and four where they compute keys or values, if registers allow. `blocks` of all, 0: not
-/// known; `steps` of a part, 0: not known.
-TC_CONSTEXPR int tc_few_groups(int depth, bool computes, long long blocks, long long steps,
+/// Groups of four warps that a multiprocessor has registers for. `wide`: several tiles of rows, of
+/// which a warp has the scores of a step alone; `single`: a mask by single elements.
+TC_CONSTEXPR int tc_few_most_groups(int depth, bool wide, bool masked, bool single) {
+  if (depth > 64)
+    return depth > 128 || wide || (masked && single) ? 2 : 3;
+  return 4 - (wide ? 1 : 0) - (masked ? 1 : 0);
+}
+/// Of a block, each with steps of its own: so many that a multiprocessor has two, and four where
+/// they compute keys or values, if there are registers. `blocks` of all, 0: not known; `steps` of a
+/// part, 0: not known.
+TC_CONSTEXPR int tc_few_groups(int most_groups, bool computes, long long blocks, long long steps,
                                int multiprocessors) {
-  const int registers = depth > 128 ? 2 : depth > 64 ? 3 : 4, wanted = computes ? 4 : 2;
+  const int wanted = computes ? 4 : 2;
   const long long of_multiprocessor =
       blocks > multiprocessors ? (blocks + multiprocessors - 1) / multiprocessors : 1;
-  const int most = wanted < registers ? wanted : registers;
+  const int most = wanted < most_groups ? wanted : most_groups;
   int groups =
       blocks == 0 || of_multiprocessor > most ? 1 : most / static_cast<int>(of_multiprocessor);
   while (groups > 1 && steps > 0 && groups > steps)
