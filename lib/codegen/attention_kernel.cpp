@@ -323,9 +323,10 @@ private:
     const Expr keys = call_.inputs[1].layout.sizes[2];
     const int64_t of_part =
         keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0;
+    const int64_t steps = (of_part + tc_few_keys - 1) / tc_few_keys;
+    shape_.boxes = !parts.keys && !parts.values && makes_few_maps(target);
     for (const int words : {8, 4, 2, 1, 0}) {
       shape_.step_bytes = shape_.once_bytes = 0;
-      shape_.boxes = !parts.keys && !parts.values && makes_few_maps(target);
       for (const size_t side : {0, 1}) {
         const std::optional<scheduler::Group> &group = side == 0 ? parts.keys : parts.values;
         const int stored = tc_few_step_bytes(shape_.depth);
@@ -339,7 +340,6 @@ private:
         shape_.once_bytes += waits ? stored : 0;
       }
       shape_.once_bytes += shape_.boxes ? tc_few_boxed_once : 0;
-      const int64_t steps = (of_part + tc_few_keys - 1) / tc_few_keys;
       shape_.few_groups = tc_few_groups(most_few_groups(), operands_[0] || operands_[1],
                                         likely_few_blocks(), steps, target.multiprocessors);
       for (; shape_.few_groups > 0; --shape_.few_groups) {

@@ -329,7 +329,7 @@ private:
     result.memory =
         std::round(scheduler::kernel_nanoseconds(target_, static_cast<double>(*read + *written)) -
                    scheduler::kernel_nanoseconds(target_, 0));
-    result.instructions = std::round(scheduler::radix_instruction_nanoseconds(
+    result.instructions = std::round(scheduler::instruction_nanoseconds(
         target_, static_cast<double>(*all) * instructions, at_once));
     result.sectors = std::max(1.0, static_cast<double>(size_of(dtype_)));
   }

@@ -506,8 +506,7 @@ double kernel_nanoseconds(const target::Target &target, double bytes, double ope
 
 double radix_count_instructions() { return 12; }
 double radix_move_instructions(bool positions) { return positions ? 85 : 70; }
-double radix_instruction_nanoseconds(const target::Target &target, double instructions,
-                                     double blocks) {
+double instruction_nanoseconds(const target::Target &target, double instructions, double blocks) {
   constexpr double kIssued = 0.75; // of the lanes, what dependences leave
   return instructions / (kLanesANanosecond * kIssued *
                          std::min(blocks, static_cast<double>(target.multiprocessors)));
@@ -538,8 +537,8 @@ Cost short_sort_cost(const target::Target &target, const SortWork &work) {
   cost.operations = elements * each;
   cost.nanoseconds =
       kKernelStart + std::max(memory_nanoseconds(target, cost.bytes, kAchievedBandwidth),
-                              radix_instruction_nanoseconds(target, cost.operations,
-                                                            work.rows / tc_short_rows(kind) + 1));
+                              instruction_nanoseconds(target, cost.operations,
+                                                      work.rows / tc_short_rows(kind) + 1));
   return cost;
 }
 
@@ -569,9 +568,9 @@ Cost radix_sort_cost(const target::Target &target, const SortWork &work) {
     cost.operations += count + move;
     cost.nanoseconds += 3 * kKernelStart;
     cost.nanoseconds += std::max(memory_nanoseconds(target, bytes * elements, kAchievedBandwidth),
-                                 radix_instruction_nanoseconds(target, count, blocks)) +
+                                 instruction_nanoseconds(target, count, blocks)) +
                         std::max(memory_nanoseconds(target, moved * elements, kAchievedBandwidth),
-                                 radix_instruction_nanoseconds(target, move, blocks));
+                                 instruction_nanoseconds(target, move, blocks));
   }
   return cost;
 }

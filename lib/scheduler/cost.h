@@ -139,11 +139,11 @@ Cost radix_sort_cost(const target::Target &target, const SortWork &work);
 /// searched for.
 double merge_sort_nanoseconds(const target::Target &target, const SortWork &work);
 /// Of the first and the third kernel of a pass: instructions of a thread for each element, counted
-/// in the text, and how long they take in `blocks` blocks.
+/// in the text.
 double radix_count_instructions();
 double radix_move_instructions(bool positions);
-double radix_instruction_nanoseconds(const target::Target &target, double instructions,
-                                     double blocks);
+/// How long so many instructions, of all threads, take in `blocks` blocks.
+double instruction_nanoseconds(const target::Target &target, double instructions, double blocks);
 
 /// A product in a kernel of ours, with what is fused into it.
 struct ProductWork {
